@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from egrl.runs import mapping_file
+from egrl.core import mapping_file
 from hwsim.nnpi.best_known import best_known, record, record_bound
 from hwsim.nnpi.chip import Chip, load_chip
 from hwsim.nnpi.exact.solve import ExactResult, solve

@@ -10,16 +10,16 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from egrl.core import typed_tables
+from egrl.core import mapping_file, typed_tables
 from egrl.core.method import Context, Method
 from egrl.core.plugins import NoSettings
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.measure.evaluator import Function, board_executor
 from egrl.measure.evaluator import name_of as name_of_evaluator
 from egrl.methods import METHODS
-from egrl.problems import find_problem
-from egrl.runs import baseline_file, mapping_file, progress
+from egrl.problems import build_problem, find_problem, with_baseline_of
 from egrl.runs import folder as run_folder
+from egrl.runs import progress
 from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import AUTO, RunOptions, resolve
 from egrl.runs.result import Result
@@ -161,9 +161,13 @@ def new_run(
         raise InputError(
             "out: expected method and problem by name, so that the run can go on; found an object"
         )
-    names = str | os.PathLike | None
-    objects = [None if isinstance(each, names) else each for each in (workload, chip)]
-    problem = baseline_file.over(workload, config.run.baseline) if built else config.build_problem(*objects)
+    run, names = config.run, str | os.PathLike | None
+    if built:
+        problem = with_baseline_of(workload, run.baseline)
+    else:
+        on = run.chip if isinstance(chip, names) else chip
+        what = run.workload if isinstance(workload, names) else workload
+        problem = build_problem(run.problem, what, on, config.problem, run.baseline)
     return prepare(config, problem, meant.definition)
 
 

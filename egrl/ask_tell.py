@@ -19,7 +19,7 @@ from egrl.api import MethodLike, check_resumed, new_run, options_of, say_chosen
 from egrl.core.budget import Budget
 from egrl.core.external import External
 from egrl.core.loop import Loop
-from egrl.core.mapping_rows import rows_of
+from egrl.core.mapping_file import rows_of
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
 from egrl.measure.answers import excerpt

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
-from egrl.core import plugins, typed_tables
+from egrl.core import mapping_file, plugins, typed_tables
 from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry
+from hwsim.baseline import with_baseline
 from hwsim.problem import Problem
 from workloads.errors import InputError
 from workloads.references import failed
@@ -274,15 +276,37 @@ def find_problem(name: str) -> ProblemEntry:
     return entry_of(plugins.find(KIND, name))
 
 
-def build_problem(problem: str, workload: str, chip: str, settings: Sequence[str]) -> Problem:
-    """The problem that texts name; the default chip if `chip` is empty, settings as `--set` takes them.
+def build_problem(problem: str, workload: Any, chip: Any, settings: Any, baseline: str = "") -> Problem:
+    """The problem called `problem` on a workload and a chip. InputError if one of the arguments is wrong.
 
-    InputError if one of them is wrong.
+    Args:
+        problem: a name that `find_problem` knows.
+        workload, chip: names, files or objects; chip "": the problem's default.
+        settings: the dataclass of the problem's settings, or the texts that `--set` takes.
+        baseline: file with the mapping that speedups are over; "": the problem's own baseline.
     """
     definition = find_problem(problem).load()
-    tables = typed_tables.parse_set(settings, "problem")
-    settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
-    return definition.build(workload, chip or definition.chips()[0], settled)
+    if isinstance(chip, str) and not chip:
+        chip = definition.chips()[0]
+    if isinstance(settings, list | tuple):
+        table = typed_tables.parse_set(settings, "problem")["problem"]
+        settings = typed_tables.build(definition.config, table, "--set problem")
+    return with_baseline_of(definition.build(workload, chip, settings), baseline)
+
+
+def with_baseline_of(problem: Problem, file: str) -> Problem:
+    """The problem with speedups over the mapping in `file`; the problem as it is if `file` is "".
+
+    The baseline is called what the file calls it, or by the name of the file. InputError if the file cannot be read or
+    does not fit the problem, or if its mapping is not valid.
+    """
+    if not file:
+        return problem
+    try:
+        mapping, name = mapping_file.read_named(file, problem)
+    except InputError as error:
+        raise InputError(f"--baseline {error}") from error
+    return with_baseline(problem, mapping, name or Path(file).name, f"--baseline {file}")
 
 
 def list_problems() -> list[dict[str, object]]:

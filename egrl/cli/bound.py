@@ -11,7 +11,6 @@ import click
 
 from egrl.cli import flags
 from egrl.cli.output import output_file, remark
-from egrl.cli.problem_flags import subject_of
 from hwsim.baseline import noise_free_cost
 from hwsim.capabilities import HasBestKnown, HasBound, HasModel
 from hwsim.problem import About, Bound, Mapping16, Problem
@@ -67,9 +66,9 @@ def command(
     egrl bound --workload bert --run runs/bert-egrl-s0-1
     egrl bound --problem mmap --workload alexnet_train_batch_32
     """
-    from egrl.core import atomic
+    from egrl.core import atomic, mapping_file
+    from egrl.problems import build_problem
     from egrl.runs import certificate as reward_certificate
-    from egrl.runs import mapping_file
     from egrl.runs.folder import BEST
 
     written = None if output is None else output_file(output)
@@ -78,7 +77,7 @@ def command(
         raise InputError(
             f"--seconds, --seed: expected a positive number and a seed >= 0, found {limit_s}, {seed or 0}"
         )
-    subject = subject_of(workload, problem, chip, settings, baseline)
+    subject = build_problem(problem, workload, chip, settings, baseline)
     given = {name: mapping_file.read(name, subject) for name in mappings}
     given |= {name: mapping_file.read(str(Path(name) / BEST), subject) for name in runs}
     anew = prove or seconds is not None or seed is not None

@@ -68,8 +68,8 @@ def command(
 
     egrl export runs/model-exact-s0-1 --to executorch -o plan.json
     """
-    from egrl.core import atomic
-    from egrl.runs import mapping_export, mapping_file
+    from egrl.core import atomic, mapping_file
+    from egrl.runs import mapping_export
     from egrl.runs.past import PastRun
     from workloads.importers import dimensions
 

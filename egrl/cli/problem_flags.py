@@ -44,27 +44,19 @@ def run_or_flags(
         return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
     if flags["--workload"] is None:
         raise InputError(f"{command_name}: expected a run folder or --workload, found neither")
-    subject = subject_of(
-        flags["--workload"], flags["--problem"] or "nnpi", flags["--chip"] or "", settings, baseline
+    from egrl.problems import build_problem
+
+    subject = build_problem(
+        flags["--problem"] or "nnpi", flags["--workload"], flags["--chip"] or "", settings, baseline
     )
     mapping = flags["--mapping"] or "compiler"
     chosen = mapping_of(mapping, subject)
     return subject, chosen, start_word(subject.about.rival, mapping)
 
 
-def subject_of(
-    workload: str, problem: str, chip: str, settings: Sequence[str], baseline: str = ""
-) -> Problem:
-    """The problem that flags name; the default chip where `chip` is empty. InputError where they are wrong."""
-    from egrl.problems import build_problem
-    from egrl.runs import baseline_file
-
-    return baseline_file.over(build_problem(problem, workload, chip, settings), baseline)
-
-
 def mapping_of(mapping: str, problem: Problem) -> Mapping16:
     """The mapping [N, H] that --mapping names. InputError where there is none, or its file is not of the problem."""
-    from egrl.runs import mapping_file
+    from egrl.core import mapping_file
 
     if mapping == "compiler":
         return problem.baseline.mapping

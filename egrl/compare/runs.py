@@ -55,6 +55,7 @@ def plan(
 ) -> list[Subject]:
     """What is to be run. InputError where an option is wrong or the folder holds runs of another configuration."""
     from egrl.methods import find_method
+    from egrl.problems import build_problem
     from egrl.runs.config import RunOptions, resolve
 
     for setting in options["settings"]:
@@ -80,8 +81,9 @@ def plan(
                 RunOptions(workload=workload, method=method, **given), settings, options["preset"]
             )
             if problem is None:
-                problem = resolved.build_problem()
-                start = resolved.run.start
+                own = resolved.run
+                problem = build_problem(own.problem, workload, own.chip, resolved.problem, own.baseline)
+                start = own.start
             reason = find_method(method).serves(problem)
             if reason is not None:
                 raise InputError(f"--methods: {method} cannot serve problem {problem.about.name}: {reason}")

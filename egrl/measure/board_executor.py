@@ -27,7 +27,7 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
-from egrl.core.mapping_rows import rows_of
+from egrl.core.mapping_file import rows_of
 from egrl.core.proposals import Proposals
 from egrl.measure.answers import Board, quoted
 from egrl.measure.config import EvaluatorConfig

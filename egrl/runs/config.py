@@ -22,8 +22,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.measure.config import EvaluatorConfig
 from egrl.methods import find_method
 from egrl.problems import find_problem
-from egrl.runs import baseline_file, requests
-from hwsim.problem import Problem
+from egrl.runs import requests
 from workloads.errors import InputError, Notice
 from workloads.files import parse_toml
 from workloads.nearest import one_of
@@ -170,19 +169,6 @@ class RunConfig:
     problem: Any
     method: Any
     evaluator: EvaluatorConfig = field(default_factory=EvaluatorConfig)
-
-    def build_problem(self, workload: Any = None, chip: Any = None) -> Problem:
-        """The problem that the run names; from objects, if they are given. InputError if one of them is wrong."""
-        problem = (
-            find_problem(self.run.problem)
-            .load()
-            .build(
-                self.run.workload if workload is None else workload,
-                self.run.chip if chip is None else chip,
-                self.problem,
-            )
-        )
-        return baseline_file.over(problem, self.run.baseline)
 
 
 def resolve(

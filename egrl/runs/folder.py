@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egrl.core import atomic
+from egrl.core import atomic, mapping_file
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
 from egrl.core.recorder import POLICY_EVERY, policy_is_due
-from egrl.runs import checkpoint, chunks, inputs, mapping_file
+from egrl.runs import checkpoint, chunks, inputs
 from egrl.runs.chunks import Chunk
 from egrl.runs.events import EventFile
 from egrl.runs.kept_chunks import KeptChunks

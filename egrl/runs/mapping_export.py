@@ -6,15 +6,11 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
+from egrl.core.mapping_table import OFFSET, PREFIX
 from egrl.runs.allocation import PackedMemory
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.text import csv_cell
-
-PREFIX = "egrl."
-"""Keys of the metadata begin with it."""
-OFFSET = "offset_bytes"
-"""Name of the column, and the end of the keys, that have a tensor's address in its memory."""
 
 
 def rows(

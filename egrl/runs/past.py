@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core import typed_tables
+from egrl.core import mapping_file, typed_tables
 from egrl.core.executor import CONFIRMED
 from egrl.core.plugins import check_given
-from egrl.problems import KIND, find_problem
-from egrl.runs import baseline_file, chunks, config, mapping_file
+from egrl.problems import KIND, build_problem, find_problem, with_baseline_of
+from egrl.runs import chunks, config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.summary import read_summary
@@ -59,8 +59,8 @@ def problem_in(folder: Path, options: RunOptions, settings: Mapping[str, Any], g
     check_given(where, (KIND, options.problem, given))
     definition = find_problem(options.problem).load()
     own = with_own_inputs(options, folder)
-    settled: Any = typed_tables.build(definition.config, settings, f"{where}: problem")
-    return baseline_file.over(definition.build(own.workload, own.chip, settled), own.baseline)
+    built: Any = typed_tables.build(definition.config, settings, f"{where}: problem")
+    return build_problem(options.problem, own.workload, own.chip, built, own.baseline)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class PastRun:
                 f"--baseline {baseline}: expected a run whose costs a model gave, found {self.path}, whose costs were"
                 " measured; give --baseline to the run"
             )
-        problem = baseline_file.over(self.problem, baseline)
+        problem = with_baseline_of(self.problem, baseline)
         factor = problem.baseline.cost / float(self.summary["baseline"]["cost"])
         best = self.summary["best"]
         summary = {

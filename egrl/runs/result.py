@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.mapping_rows import rows_of
+from egrl.core.mapping_file import rows_of
 from egrl.runs.folder import METRICS
 from egrl.runs.units import cost_text, counted
 from egrl.runs.verdict import distance, percent_up

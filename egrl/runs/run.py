@@ -13,17 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egrl.core import atomic, loop
+from egrl.core import atomic, loop, mapping_file
 from egrl.core.archive import Archive
 from egrl.core.from_rules import FromRules, rules_of
-from egrl.core.mapping_rows import PLACE
+from egrl.core.mapping_file import PLACE
 from egrl.core.method import Context, Costs, Method
 from egrl.core.model_use import ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.core.state import SearchState
 from egrl.measure import executors
 from egrl.methods import find_method
-from egrl.runs import baseline_file, checkpoint, config, gap, mapping_file
+from egrl.problems import build_problem
+from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.past import with_own_inputs
@@ -166,7 +167,9 @@ def reopen(
     resolved = resolve_again(path, given, external, settings)
     _fix(folder, resolved)
     own = replace(resolved, run=with_own_inputs(resolved.run, path)) if folder.begun else resolved
-    return replace(prepare(own, own.build_problem()), config=resolved, folder=folder)
+    run = own.run
+    problem = build_problem(run.problem, run.workload, run.chip, own.problem, run.baseline)
+    return replace(prepare(own, problem), config=resolved, folder=folder)
 
 
 def _fix(folder: run_folder.RunFolder, resolved: RunConfig) -> None:
@@ -239,7 +242,9 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
     if start is not None and options.start != "compiler":
         copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
     if options.baseline:
-        copies[run_folder.BASELINE_FILE] = baseline_file.copy_of(problem)
+        copies[run_folder.BASELINE_FILE] = mapping_file.dumps(
+            problem, problem.baseline.mapping, problem.about.rival
+        ).encode()
     if isinstance(problem, HasPlacement) and (places := problem.baseline_placement()) is not None:
         copies[run_folder.BASELINE_LAYOUT] = _layout(problem, places).encode()
     if options.init:

@@ -12,7 +12,7 @@ from commands import refuse
 
 from egrl import api
 from egrl.cli.main import main
-from egrl.runs import mapping_file
+from egrl.core import mapping_file
 from egrl.runs.certificate import reward_up, text_of
 from hwsim.capabilities import Solution
 from hwsim.nnpi.best_known import BOUNDS, best_known, proved, record_bound

@@ -12,11 +12,14 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.runs.mapping_export import OFFSET, PREFIX
 from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.text import plain_cell
 
+PREFIX = "egrl."
+"""Keys of a model's metadata begin with it."""
+OFFSET = "offset_bytes"
+"""Name of the column, and the end of the keys, that have a tensor's address in its memory."""
 MODELS = (".onnx", ".onnx.gz")
 NODE, CHOICE = ("node", "op"), ("choice", "memory")
 """What the columns of nodes and of choices are called."""
