@@ -52,7 +52,7 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from papers.shared import interval_text, paired, verdict
 from population.evolve import Population
-from population.steady import Guest
+from population.local_search import Guest
 from workloads.load import load
 
 WORKLOADS = (

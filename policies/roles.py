@@ -10,8 +10,8 @@ compression" (GRADES-NDA 2023): message passing gives nodes of one class one sta
 
 Deviations: here it is an approximation.
 - Features that tell how much is left of a network differ at every node, and nothing would ever be equal. They do not
-  tell classes apart (`workloads.colours.alike`); they are averaged over a run, and runs are as short as the limit
-  allows.
+  tell classes apart (`workloads.colour_refinement.alike`); they are averaged over a run, and runs are as short as the
+  limit allows.
 - Refinement goes few edges deep, or fewer where that would make more classes than there may be roles.
 - Pooling and attention see a role once, however many nodes it has, and an edge once, however many it stands for.
 """
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.graph import Graph, prepare
-from workloads.colours import LARGE, alike
+from workloads.colour_refinement import LARGE, alike
 
 NODES = LARGE
 """A graph of more nodes is seen as at most so many roles; a smaller one as it is (own choice)."""

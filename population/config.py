@@ -54,7 +54,7 @@ class EvolutionConfig:
         Literal["islands", "generational"],
         Doc(
             '"islands" (own choice): networks walk, and chromosomes on islands compete with their'
-            ' children, see `population.steady`; "generational": every generation replaces the one'
+            ' children, see `population.local_search`; "generational": every generation replaces the one'
             " before, as in Algorithm 2, see `population.offspring`"
         ),
     ] = "islands"

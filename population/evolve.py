@@ -2,7 +2,7 @@
 
 Source: EGRL, Algorithm 2 lines 1-20 and 32, Table 2.
 
-Deviations: "islands" survival (the default), see `population.steady`. With "generational" survival: how a slot is
+Deviations: "islands" survival (the default), see `population.local_search`. With "generational" survival: how a slot is
 filled, see `population.offspring`; the learner's place, see `population.selection`. Elites (of any encoding) are
 carried over as the same individuals: never mutated, never replaced by the learner; they are measured again with
 everyone else, and the last measurement counts.
@@ -22,10 +22,10 @@ from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
 from population.genome import Child, Genome, Gnn, Individual, Origin, members_from_arrays, members_to_arrays
 from population.islands import Islands
+from population.local_search import Guest, LocalSearch
 from population.offspring import Breeder
 from population.policies import Policies
 from population.selection import rank, weakest_gnn
-from population.steady import Guest, LocalSearch
 from population.walk import Walk
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ about its bytes. Kin swaps, shifts and repacks leave the bytes in each memory ab
 other moves mostly end with the compiler's throwing something out.
 
 In a large network whole layers repeat, and what a move gains in one of them is next to nothing. There half of the moves
-are *repeated*: what has changed at an op changes at all ops that are alike (`workloads.colours.alike`), or at a half, a
-quarter, … of them in one run, where they had the same choice.
+are *repeated*: what has changed at an op changes at all ops that are alike (`workloads.colour_refinement.alike`), or at
+a half, a quarter, … of them in one run, where they had the same choice.
 
 Where choices are stages of a pipeline most moves are those of `population.stage_moves`. Where a problem has a move of
 its own (a change that others follow, say) most are that.

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.compressed import check_values, unpack
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.json_text import describe, parse_object
 from workloads.names import FILE_NAME, as_file_name, is_file_name
-from workloads.packed import check_values, unpack
 from workloads.sharding import MOST_STRATEGIES, Sharding, check
 
 KIND = "sharding instance"

@@ -9,7 +9,7 @@ import numpy as np
 
 from egrl.methods.twin.data import MOST, averaged, thin
 from egrl.problems import find_problem
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasFiles, HasParts
 from hwsim.family import Family, HasFamily, Model
 from hwsim.problem import Floats, Mapping16, Problem

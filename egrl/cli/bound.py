@@ -185,9 +185,8 @@ def bound_report(
 
 def text_of(report: dict[str, Any], about: About) -> str:
     """The certificate for people; `about` has the problem's words."""
-    from egrl.runs.units import better, cost_text
+    from egrl.runs.text import better, cost_text, rival_named, short_rival, table_of
     from egrl.runs.verdict import OPTIMAL, percent_up, rule_text, verdict
-    from egrl.runs.words import rival_named, short_rival, table_of
 
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
     rival, rule = short_rival(about), rival_named(about, baseline["rule"])

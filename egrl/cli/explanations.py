@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from egrl.runs.units import scaled, shown
+from egrl.runs.text import scaled, shown
 
 
 def lines_of(explanation: Mapping[str, Any], unit: str) -> list[str]:

@@ -113,7 +113,7 @@ def cli() -> None:
 def main(argv: Sequence[str]) -> int:
     """Run one command; returns the exit code and never shows a traceback for the user's mistakes."""
     from egrl.core import log
-    from egrl.core.stopping import watch_interrupts
+    from egrl.core.interrupts import watch_interrupts
 
     with log.files_closed(), watch_interrupts() as interrupted:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from egrl.runs.words import start_word
+from egrl.runs.text import start_word
 from hwsim.capabilities import HasBestKnown
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -33,7 +33,7 @@ def run_or_flags(
         )
     if run is not None:
         from egrl.runs import folder as run_folder
-        from egrl.runs.past import PastRun
+        from egrl.runs.past_run import PastRun
 
         if Path(run).is_file():
             raise InputError(

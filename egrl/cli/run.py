@@ -110,7 +110,7 @@ def command(
     egrl run --config runs/bert-egrl-s0-1/config.toml --seed 1
     """
     from egrl import api
-    from egrl.core.stopping import Interrupted
+    from egrl.core.interrupts import Interrupted
     from egrl.problems import find_problem
     from egrl.runs import resume as resuming
     from egrl.runs import summary

@@ -89,7 +89,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
     from egrl.core import atomic
     from egrl.figures.curves import read_curve
     from egrl.methods import find_method
-    from egrl.runs import words
+    from egrl.runs import text
     from egrl.runs.summary import read_summary
 
     ended = [job.path for job in subject.jobs if job.path not in failures]
@@ -120,7 +120,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         "problem": problem.about.name,
         "chip": problem.about.chip,
         "unit": problem.about.unit,
-        words.TABLE: words.table_of(problem.about),
+        text.TABLE: text.table_of(problem.about),
         "fingerprint": problem.fingerprint(),
         "baseline": problem.baseline.cost,
         "rule": problem.baseline.name,

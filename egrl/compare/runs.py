@@ -227,7 +227,7 @@ def run_all(jobs: Sequence[Job], at_once: int, say: Callable[[str], None]) -> tu
     Returns why which folders failed, and whether the user stopped it. A first Ctrl-C lets every run finish its
     generation and save.
     """
-    from egrl.core.stopping import StopSignal
+    from egrl.core.interrupts import StopSignal
 
     waiting, failures, done = deque(jobs), dict[Path, str](), 0
     running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from egrl.runs.units import cost_text
-from egrl.runs.words import about_of, rival_named, start_word
+from egrl.runs.text import about_of, cost_text, rival_named, start_word
 from workloads.text import UNKNOWN, optional, table
 
 CONFIDENCE = 0.95

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from egrl.core.alike import unlike
 from egrl.core.budget import Budget
 from egrl.core.executor import Confirms, Executor
 from egrl.core.failure import RunFailure
@@ -31,6 +30,7 @@ from egrl.core.state import (
     crown,
     metrics_row,
 )
+from egrl.core.state_check import state_mismatch
 from hwsim.jit import clock
 from workloads.errors import InputError
 from workloads.references import ran_outside
@@ -235,7 +235,7 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
         state = SearchState.of_tree(tree["loop"])
         check_pending(state.pending, [problem.space for problem in context.problems], len(context.archive))
         if tree["method"] is not None:
-            if fault := unlike(method.state_dict(), tree["method"]):
+            if fault := state_mismatch(method.state_dict(), tree["method"]):
                 raise ValueError(fault)
             method.load_state_dict(tree["method"])
     except (InputError, RunFailure):

@@ -72,9 +72,9 @@ def rows_of_onnx(file: str) -> list[dict[str, str]]:
 
     InputError, beginning with `file`, where it is no model, or its nodes name no op.
     """
+    from workloads.compressed import unpack
     from workloads.files import MAX_BYTES, read_bytes
     from workloads.importers import onnx_file
-    from workloads.packed import unpack
 
     model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file, MAX_BYTES), file)
     found: dict[str, dict[str, str]] = {}

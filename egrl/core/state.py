@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.alike import unlike
 from egrl.core.archive import Archive
 from egrl.core.method import Method
 from egrl.core.proposals import Proposals
+from egrl.core.state_check import state_mismatch
 from hwsim.problem import Evaluation, Floats, Status
 from hwsim.space import Space
 
@@ -67,7 +67,7 @@ class SearchState:
 
 def check_tree(tree: dict[str, Any], mappings: Sequence[NDArray[np.int16]]) -> None:
     """Raise ValueError unless it is a tree of `to_tree`, of as many problems with mappings [N, H] like these."""
-    fault = unlike(SearchState().to_tree(), tree, "loop")
+    fault = state_mismatch(SearchState().to_tree(), tree, "loop")
     if fault is None and len(tree["champions"]) != len(mappings):
         fault = f"loop.champions: expected {len(mappings)}, found {len(tree['champions'])}"
     for number, (mapping, found) in enumerate(
@@ -76,7 +76,7 @@ def check_tree(tree: dict[str, Any], mappings: Sequence[NDArray[np.int16]]) -> N
         if found is None:  # nothing has run yet
             continue
         new = asdict(Champion(0.0, 0.0, 0.0, "", 0, mapping))
-        fault = fault or unlike(new, found, f"loop.champions[{number}]")
+        fault = fault or state_mismatch(new, found, f"loop.champions[{number}]")
         if fault is None and found["mapping"].shape != mapping.shape:
             fault = f"loop.champions[{number}].mapping: expected shape {mapping.shape}"
     if fault is not None:

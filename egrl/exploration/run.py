@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from egrl.core import atomic
+from egrl.core.interrupts import StopSignal
 from egrl.core.keys import run_keys
-from egrl.core.stopping import StopSignal
 from egrl.exploration.grid import Grid
 from egrl.exploration.point import TOLERANCE, Point, Subject, Task, Trial, solve_point, try_mappings
 from egrl.exploration.pool import Pool, WorkerDied

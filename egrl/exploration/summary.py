@@ -16,9 +16,8 @@ from typing import Any
 from egrl.exploration.grid import Grid, Parameter
 from egrl.exploration.run import Explored
 from egrl.figures.drawing import plain
-from egrl.runs.units import cost_text
+from egrl.runs.text import cost_text, rival_named, short_rival
 from egrl.runs.verdict import OPTIMAL
-from egrl.runs.words import rival_named, short_rival
 from hwsim.problem import Problem
 from workloads.text import UNKNOWN, csv_cell, optional, size_text, table
 

@@ -23,8 +23,8 @@ from egrl.figures.repetitions import (
     labels,
     to_plot,
 )
-from egrl.runs.past import PastRun, course_of
-from egrl.runs.words import about_of, start_word
+from egrl.runs.past_run import PastRun, course_of
+from egrl.runs.text import about_of, start_word
 from workloads.errors import InputError
 
 

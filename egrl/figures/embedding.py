@@ -11,7 +11,7 @@ from analysis.embedding import FEWEST, embed, embedding_figure
 from analysis.mapping_groups import BEST, COMPETITIVE, MOST, WITHIN, Groups, choose, hamming, measure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_alike, together
-from egrl.runs.past import Evaluations, PastRun
+from egrl.runs.past_run import Evaluations, PastRun
 from workloads.errors import InputError
 
 

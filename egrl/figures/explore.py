@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from egrl.core.typed_tables import Number, Positive, Printable, check_document
 from egrl.figures.drawing import Drawing
 from egrl.runs.folder import EXPLORATION
-from egrl.runs.units import scaled, shown
+from egrl.runs.text import scaled, shown
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_object

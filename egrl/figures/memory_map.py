@@ -19,7 +19,7 @@ import numpy as np
 from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_comparable, labels, to_plot
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.problem import MmapProblem

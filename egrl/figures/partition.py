@@ -13,7 +13,7 @@ import numpy as np
 from analysis.partition import Split, shares, shares_figure, split_figure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import Fastest, fastest
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import explainer
 from hwsim.explanation import Partition
 from hwsim.problem import Mapping16, Problem

@@ -15,8 +15,8 @@ from typing import Any
 from egrl.core import typed_tables
 from egrl.problems import KIND, find_problem
 from egrl.runs import folder as run_folder
-from egrl.runs.past import PastRun
-from egrl.runs.words import about_of
+from egrl.runs.past_run import PastRun
+from egrl.runs.text import about_of
 from hwsim.capabilities import HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError

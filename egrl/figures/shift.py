@@ -14,7 +14,7 @@ import numpy as np
 from analysis.shift import shift_figure, shifts
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_places, together
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:

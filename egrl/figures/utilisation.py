@@ -21,7 +21,7 @@ from analysis.utilisation import Schedule, utilisation, utilisation_figure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.partition import draw_shares
 from egrl.figures.repetitions import fastest
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasOccupancy, Occupancy, explainer
 from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem

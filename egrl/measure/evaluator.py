@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl.measure.answers import Answer, Board, BoardFailure, answer_of, excerpt
+from egrl.measure.board import Answer, Board, BoardFailure, answer_of, excerpt
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.board_process import BoardProcess
 from egrl.measure.config import EvaluatorConfig

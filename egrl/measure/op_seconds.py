@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl.measure.answers import LONGEST_LATENCY_S, Quote, excerpt
+from egrl.measure.board import LONGEST_LATENCY_S, Quote, excerpt
 from hwsim.capabilities import HasParts, Parts
 from hwsim.problem import Floats, Problem, Profiles
 from workloads.errors import Notice

@@ -11,11 +11,11 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
-from egrl.measure.answers import BoardFailure
+from egrl.measure.board import BoardFailure
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.keeper import Keeper
 from egrl.measure.op_seconds import Profile, ReadProfile, as_rows, mean_profile
 from egrl.measure.records import Measurements, Record, digest
+from egrl.measure.retrying_board import RetryingBoard
 from hwsim.measure import Measurement, Practice, Statistic, repeat
 from hwsim.problem import Evaluation, Status
 
@@ -24,7 +24,7 @@ BASELINE_SAMPLES = 5
 
 
 def baseline_record(
-    keeper: Keeper, request: Mapping[str, Any], config: EvaluatorConfig, read: ReadProfile
+    board: RetryingBoard, request: Mapping[str, Any], config: EvaluatorConfig, read: ReadProfile
 ) -> Record:
     """Measure the baseline, often enough to know its noise; `read` reads profiles.
 
@@ -36,7 +36,7 @@ def baseline_record(
     def sample() -> float:
         nonlocal quickest
         begun = time.monotonic()
-        answer = keeper.ask(request, config.timeout_s)
+        answer = board.ask(request, config.timeout_s)
         quickest = min(quickest, time.monotonic() - begun)
         if answer.status != Status.OK:
             raise BoardFailure(answer.reason or f"it calls the mapping invalid, epsilon {answer.epsilon:g}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.proposals import Proposals
-from egrl.measure.answers import LONGEST_LATENCY_S, SHORTEST_LATENCY_S, excerpt
+from egrl.measure.board import LONGEST_LATENCY_S, SHORTEST_LATENCY_S, excerpt
 from egrl.measure.op_seconds import Profile, ProfileReader, as_rows
 from egrl.measure.records import FILE, EvaluatorLog, Measurements, Record, digest
 from hwsim.measure import Measurement, Statistic, relative_noise

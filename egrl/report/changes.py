@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from egrl.runs.units import cost_text
+from egrl.runs.text import cost_text
 from hwsim.capabilities import explainer
 from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem

@@ -11,7 +11,7 @@ from egrl.report import render
 from egrl.report.changes import gained, nodes
 from egrl.report.memory import memory
 from egrl.report.page import page_of
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.problem import Mapping16, Problem
 from hwsim.sections import HasSections, Section
 

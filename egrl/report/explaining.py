@@ -14,7 +14,7 @@ import numpy as np
 from egrl.calibrate import fit
 from egrl.calibrate.measured import LEAST, networks
 from egrl.methods.twin.proposer import SOURCES
-from egrl.runs.past import Evaluations, PastRun
+from egrl.runs.past_run import Evaluations, PastRun
 from hwsim.baseline import noise_free_cost, with_baseline
 from hwsim.family import HasFamily
 from hwsim.problem import Floats, Mapping16, Problem

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from egrl.report import render
-from egrl.runs.units import SECONDS, cost_text
+from egrl.runs.text import SECONDS, cost_text
 from hwsim.sections import Cell, Line, Lines, Section, Table
 
 MOST_CURVES = 6

@@ -14,10 +14,9 @@ from egrl.report.glossary import glossary
 from egrl.report.memory import memory
 from egrl.report.profiled import table
 from egrl.report.searching import curves, is_short, searching, settings
-from egrl.runs.past import MADE_OVER, PastRun
-from egrl.runs.units import SECONDS, cost_text
+from egrl.runs.past_run import MADE_OVER, PastRun
+from egrl.runs.text import SECONDS, about_of, advice, cost_text, rival_named
 from egrl.runs.verdict import distance, rule_text, verdict
-from egrl.runs.words import about_of, advice, rival_named
 from hwsim.capabilities import HasPlacement
 from hwsim.sections import Bars, Cell, HasSections, Section, Table
 from workloads.text import unit_for

@@ -13,9 +13,8 @@ from egrl.core.version import versions
 from egrl.methods.twin.data import gather
 from egrl.methods.twin.posterior import Beliefs, fit
 from egrl.report.explaining import TWIN
-from egrl.runs.past import Evaluations, PastRun, course_of
-from egrl.runs.units import counted
-from egrl.runs.words import about_of
+from egrl.runs.past_run import Evaluations, PastRun, course_of
+from egrl.runs.text import about_of, counted
 from hwsim.capabilities import HasModel
 from hwsim.family import Family, HasFamily
 from hwsim.problem import Floats, Mapping16

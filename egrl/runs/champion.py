@@ -11,13 +11,13 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.state import Champion, SearchState
-from egrl.measure.answers import BoardFailure, excerpt
+from egrl.measure.board import BoardFailure, excerpt
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.contenders import contenders
-from egrl.measure.keeper import GivenUp
 from egrl.measure.records import digest
 from egrl.measure.reported import checked
+from egrl.measure.retrying_board import GivenUp
 from egrl.runs.run import Run
 from hwsim.capabilities import HasRace
 from hwsim.measure import Measurement, Practice, interleave, relative_noise, speedup_interval
@@ -152,10 +152,10 @@ def crowned(champion: Champion, archive: Archive, found: Named) -> Champion:
 
 
 def _sampler(boards: BoardExecutor, mapping: Mapping16) -> Callable[[], float]:
-    request, config, keeper = boards.request(mapping), boards.config, boards.living[0]
+    request, config, board = boards.request(mapping), boards.config, boards.living[0]
 
     def sample() -> float:
-        answer = keeper.ask(request, config.timeout_s)
+        answer = board.ask(request, config.timeout_s)
         if answer.status != Status.OK:
             raise BoardFailure(answer.reason or "invalid")
         return Measurement(answer.samples_s, config.statistic).value

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from egrl.core import loop
 from egrl.core.budget import Budget
+from egrl.core.interrupts import HINT, Interrupted, StopSignal
 from egrl.core.recorder import Memory, Observer, Recorder
 from egrl.core.state import SearchState
-from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
 from egrl.measure import records as measurements
 from egrl.measure.confirming import ConfirmingBoards

@@ -22,7 +22,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.measure.config import EvaluatorConfig
 from egrl.methods import find_method
 from egrl.problems import find_problem
-from egrl.runs import requests
+from egrl.runs import request_budget
 from workloads.errors import InputError, Notice
 from workloads.files import parse_toml
 from workloads.nearest import one_of
@@ -196,7 +196,7 @@ def resolve(
         raise InputError(
             f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
         )
-    counted = requests.settings(options.requests) if options.requests is not None else {}
+    counted = request_budget.settings(options.requests) if options.requests is not None else {}
     evaluator = typed_tables.build(EvaluatorConfig, counted | tables["evaluator"], "--set evaluator")
     options = _in_evaluations(options, evaluator)
     paper = preset == "paper"
@@ -227,7 +227,7 @@ def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> RunOptio
         raise InputError(f"--requests {options.requests}: expected --evaluator, found none")
     if limits := options.budget():
         raise InputError(f"--requests: expected no other budget, found --{next(iter(limits))}")
-    evals = requests.evaluations(options.requests, evaluator, options.generation_evals)
+    evals = request_budget.evaluations(options.requests, evaluator, options.generation_evals)
     others = options.requests - evals
     said = f"{evals} evaluations; the baseline and measuring the best afresh take the other {others}, at most"
     warnings.warn(Notice(f"--requests {options.requests}: {said}"), stacklevel=3)

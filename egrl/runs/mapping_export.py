@@ -75,10 +75,10 @@ def to_onnx(
     Returns the copy, and the names of the nodes that are in no op (views and constants: they move nothing).
     Raises InputError where the file is no such model or has other ops.
     """
+    from workloads.compressed import unpack
     from workloads.files import MAX_BYTES, read_bytes
     from workloads.importers import onnx_file
     from workloads.importers.read import read
-    from workloads.packed import unpack
 
     imported = read(file, dimensions, None, fuse)
     ops = tuple(op.name for op in imported.workload)

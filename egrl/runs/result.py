@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from egrl.core.mapping_file import rows_of
 from egrl.runs.folder import METRICS
-from egrl.runs.units import cost_text, counted
+from egrl.runs.text import cost_text, counted, rival_named
 from egrl.runs.verdict import distance, percent_up
-from egrl.runs.words import rival_named
 from hwsim.problem import Mapping16, Problem
 
 

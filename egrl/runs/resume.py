@@ -18,7 +18,7 @@ from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS, REQUESTS
 from egrl.core.typed_tables import code_settings, dotted_keys, missing_code, plain_table
 from egrl.measure.config import PATIENCE, EvaluatorConfig
 from egrl.measure.evaluator import is_command
-from egrl.runs import config, requests
+from egrl.runs import config, request_budget
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.summary import GAP, METHOD
@@ -239,7 +239,7 @@ def options_of_file(
                 check_settings(built, [s for s in settings if s.startswith("method.")], file, again)
             values = typed_tables.dotted_keys(typed_tables.plain_table(built))
             if name == "evaluator" and REQUESTS in given:
-                values = {key: value for key, value in values.items() if key not in requests.COUNTED}
+                values = {key: value for key, value in values.items() if key not in request_budget.COUNTED}
             kept += [f"{name}.{key}={_toml(value)}" for key, value in values.items()]
     return {key: value for key, value in options.items() if value != ""}, [*kept, *settings]
 

@@ -27,7 +27,7 @@ from egrl.problems import build_problem
 from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
-from egrl.runs.past import with_own_inputs
+from egrl.runs.past_run import with_own_inputs
 from egrl.runs.resume import default_settings, fixed_settings, resolve_again
 from egrl.runs.summary import check_version
 from hwsim.capabilities import HasModel, HasPlacement

@@ -20,9 +20,8 @@ from egrl.core.version import versions
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
-from egrl.runs.units import cost_text, counted
+from egrl.runs.text import TABLE, about_of, advice, cost_text, counted, rival_named, table_of
 from egrl.runs.verdict import OPTIMAL, baseline_table, distance, rule_text, shares_of, verdict
-from egrl.runs.words import TABLE, about_of, advice, rival_named, table_of
 from hwsim.capabilities import HasBound
 from hwsim.problem import UNPROVED, Bound, Problem
 from workloads.errors import InputError

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.runs.units import better
-from egrl.runs.words import about_of, short_rival
+from egrl.runs.text import about_of, better, short_rival
 from hwsim.capabilities import explainer
 from hwsim.explanation import CAUSES, OpTimes
 from hwsim.problem import Mapping16, Problem

@@ -18,7 +18,7 @@ from egrl.measure import records
 from egrl.runs import config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
-from egrl.runs.past import problem_in
+from egrl.runs.past_run import problem_in
 from egrl.runs.progress import best_text
 from egrl.runs.summary import read_summary
 from hwsim.capabilities import HasBound

@@ -14,7 +14,6 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from hwsim.draws import independent_sample
 from hwsim.fft.default import default_plan
 from hwsim.fft.derivation import PART, PlanGraph
 from hwsim.fft.files import run_files
@@ -22,6 +21,7 @@ from hwsim.fft.grammar import Plan
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse, tree
 from hwsim.fft.race import PlanRace
+from hwsim.mappings import independent_sample
 from hwsim.problem import About, Baseline, Evaluation, Keys, Mapping16, Status, Violation
 from hwsim.sections import Section, Trees
 from hwsim.space import Space, check_keys

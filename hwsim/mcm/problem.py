@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.capabilities import Parts, Solution
-from hwsim.draws import independent_sample
 from hwsim.explanation import Partition
 from hwsim.family import Effects, Estimate, Family
+from hwsim.mappings import independent_sample
 from hwsim.mcm.baseline import compile_baseline
 from hwsim.mcm.bound import bound_of, solve
 from hwsim.mcm.config import McmConfig, check_names, resize

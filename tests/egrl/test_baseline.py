@@ -17,7 +17,7 @@ from egrl.core.mapping_table import rows_of_csv
 from egrl.figures.repetitions import check_comparable, common_start, labels, to_plot
 from egrl.problems import find_problem
 from egrl.report.page import page_of
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.banks.problem import BanksConfig
 from workloads.errors import InputError
 from workloads.text import csv_cell

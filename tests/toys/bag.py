@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.capabilities import Race
-from hwsim.draws import independent_sample
 from hwsim.explanation import Breakdown, Holder, Payer
+from hwsim.mappings import independent_sample
 from hwsim.problem import About, Baseline, Evaluation, Floats, Keys, Mapping16, Violation
 from hwsim.space import Space, check_keys
 from hwsim.stepwise import Pick, RuledDerivation

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.capabilities import Solution, Solving
-from hwsim.draws import independent_sample
 from hwsim.explanation import ChipUse, Partition
+from hwsim.mappings import independent_sample
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,

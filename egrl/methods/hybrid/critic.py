@@ -1,6 +1,6 @@
 """The critic of parts as a member beside population and learner: it learns the time of every op from all profiles.
 
-A round is everybody's or a batch of the critic's alone; `turns` shares them out. What ran of its own joins the
+A round is everybody's or a batch of the critic's alone; `RoundShare` divides them. What ran of its own joins the
 population and the replay buffer. While its batches find nothing better, it rests for longer and longer, and everybody
 goes on: what it could still find costs more thought than they do.
 
@@ -22,7 +22,7 @@ from egrl.core.keys import SAMPLE
 from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods.hybrid.method import CRITIC
-from egrl.methods.hybrid.turns import Turns
+from egrl.methods.hybrid.round_share import RoundShare
 from egrl.methods.parts_critic.accesses import Readable
 from egrl.methods.parts_critic.critic import LEAST, Belief, CriticConfig, PartsCritic
 from egrl.methods.parts_critic.data import Measured, gather
@@ -56,7 +56,7 @@ class CriticMember:
         self._context, self._problem, self._config = context, problem, config
         self._critic = PartsCritic(problem, config)
         self._rng = context.generator("critic of parts")
-        self._turns, self._blas = Turns(CRITIC, FIRST), ThreadpoolController()
+        self._rounds, self._blas = RoundShare(CRITIC, FIRST), ThreadpoolController()
         self._begun = False
         self._told = self._judged = 0
         self._rest, self._until = REST[0], 0
@@ -74,7 +74,7 @@ class CriticMember:
             return True
         if not self._begun and not self._context.costs.measured:
             return True
-        return self._turns.own and self._told >= self._until and self._profiles() >= LEAST
+        return self._rounds.own and self._told >= self._until and self._profiles() >= LEAST
 
     def _profiles(self) -> int:
         """Profiles among the latest evaluations, no more than are needed to begin."""
@@ -145,7 +145,7 @@ class CriticMember:
         top = set(measured.ticket[np.argsort(estimate, kind="stable")[:TOP]].tolist())
         since = self._tickets()
         since = since[since >= self._judged]
-        self._turns.count(
+        self._rounds.count(
             self._context.archive.sources(since).tolist(), [ticket in top for ticket in since.tolist()]
         )
         improved = float(estimate[best]) < self._best - GAIN
@@ -158,12 +158,12 @@ class CriticMember:
         self._judged = self._told
         if len(batch) >= ENOUGH and not measured.exact and measured.count[best] < REPEATS:
             batch = np.concatenate([measured.mapping[best][None], batch])
-        self._turns.asked(len(batch))
+        self._rounds.asked(len(batch))
         return batch
 
     def wait(self, rows: int) -> None:
         """It was everybody's turn, with so many rows."""
-        self._turns.waited(rows)
+        self._rounds.waited(rows)
 
     def tell(self, told: Proposals) -> None:
         """Its own batch, or anybody's."""
@@ -184,7 +184,7 @@ class CriticMember:
 
     def metrics(self) -> Mapping[str, float]:
         """The noise that was learned, and its share of the rows."""
-        return {**self._critic.metrics(), "critic_share": self._turns.share}
+        return {**self._critic.metrics(), "critic_share": self._rounds.share}
 
     def _beliefs(self) -> dict[str, Any]:
         """All that a thought changes."""
@@ -194,7 +194,7 @@ class CriticMember:
         """All of it; while it thinks as it was before, so that it thinks again."""
         return {
             **(self._beliefs() if self._thinking is None else self._before),
-            **self._turns.state_dict(),
+            **self._rounds.state_dict(),
             "begun": self._begun,
             "told": self._told,
             "judged": self._judged,
@@ -208,7 +208,7 @@ class CriticMember:
         """The inverse of `state_dict`."""
         self._critic.load_state_dict(state["critic"])
         self._rng.bit_generator.state = state["rng"]
-        self._turns.load_state_dict(state)
+        self._rounds.load_state_dict(state)
         self._begun, self._told, self._judged = state["begun"], state["told"], state["judged"]
         self._rest, self._until = state["rest"]
         self._best, self._champion = state["best"], (0, None)

@@ -20,7 +20,7 @@ import numpy as np
 from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods.hybrid.method import TWIN
-from egrl.methods.hybrid.turns import Turns
+from egrl.methods.hybrid.round_share import RoundShare
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.methods.twin.surrogate import Surrogate
 
@@ -39,12 +39,12 @@ class TwinMember:
     def __init__(self, context: Context) -> None:
         self._context, self._shape = context, context.problems[0].space.shape
         self._surrogate = Surrogate(context, SETTINGS)
-        self._turns = Turns(TWIN, SETTINGS.first)
+        self._rounds = RoundShare(TWIN, SETTINGS.first)
 
     @property
     def its_turn(self) -> bool:
-        """As of `Turns`."""
-        return self._turns.own
+        """As of `RoundShare`."""
+        return self._rounds.own
 
     def ask(self) -> Proposals:
         """Its batch; no rows after about a second of thought."""
@@ -55,14 +55,14 @@ class TwinMember:
         in_turn = self.its_turn
         judged = self._surrogate.judged
         sources = self._context.archive.sources(judged.tickets).tolist()
-        self._turns.count(sources, judged.good.tolist())
+        self._rounds.count(sources, judged.good.tolist())
         if in_turn:  # else it filled the time of everybody's round, which does not make them a debtor
-            self._turns.asked(len(mapping))
+            self._rounds.asked(len(mapping))
         return proposals(mapping, TWIN)
 
     def wait(self, rows: int) -> None:
         """It was everybody's turn, with so many rows."""
-        self._turns.waited(rows)
+        self._rounds.waited(rows)
 
     def tell(self, told: Proposals) -> None:
         """Its own batch, or anybody's."""
@@ -74,13 +74,13 @@ class TwinMember:
 
     def metrics(self) -> Mapping[str, float]:
         """As of `Surrogate`, and its share of the rows."""
-        return {**self._surrogate.metrics(), "twin_share": self._turns.share}
+        return {**self._surrogate.metrics(), "twin_share": self._rounds.share}
 
     def state_dict(self) -> dict[str, Any]:
         """All of it; while it thinks as it was before."""
-        return {"surrogate": self._surrogate.state_dict(), **self._turns.state_dict()}
+        return {"surrogate": self._surrogate.state_dict(), **self._rounds.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._surrogate.load_state_dict(state["surrogate"])
-        self._turns.load_state_dict(state)
+        self._rounds.load_state_dict(state)

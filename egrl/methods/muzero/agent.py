@@ -38,10 +38,10 @@ from threadpoolctl import ThreadpoolController
 
 from egrl.core.method import Context
 from egrl.core.model_use import ModelUse
-from egrl.methods.muzero.chooser import Chooser
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.fitting import shapes
 from egrl.methods.muzero.learner import MuZeroLearner
+from egrl.methods.muzero.move_chooser import MoveChooser
 from egrl.methods.muzero.potential import Potential
 from egrl.methods.muzero.ring import Ring, Window
 from egrl.methods.muzero.table import Table
@@ -162,7 +162,7 @@ class Agent:
             torch.manual_seed(int(context.generator("muzero weights").integers(2**62)))
             self.net = MuZeroNet(config.network, shapes(seen, self.game)).to(context.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
-        self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, context)
+        self.chooser = MoveChooser(config, self._games, self.table, self._acting, self.potential, context)
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
         rows = -(-config.replay * config.learner.unroll // config.slots)
         if not self._teaching:  # nothing of what is remembered is asked for

@@ -93,8 +93,8 @@ class PlayConfig:
         Ge(0),
         Le(1000),
         Doc(
-            "how many times per game, on average, the last slot goes astray (`egrl.methods.muzero.chooser`); the others"
-            " that are not greedy do so less often, in even steps"
+            "how many times per game, on average, the last slot goes astray (`egrl.methods.muzero.move_chooser`); the"
+            " others that are not greedy do so less often, in even steps"
         ),
     ] = 0.0
     coherent_scale: Annotated[

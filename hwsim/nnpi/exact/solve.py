@@ -9,8 +9,8 @@ activations live in it.
 
 Deviations: first the linear relaxation gives a bound that holds whatever HiGHS's tolerances (`linear_bound`); that of
 the branch and cut is HiGHS's number less a margin, see `margin`. The better one counts. Of a large program whose parts
-repeat, neither would end: its multipliers are tied, and its shares rounded, see `hwsim.tied_program`. A program that
-would not fit in memory is made smaller by a fixed rule, see `tabulate`.
+repeat, neither would end: its multipliers are tied, and its shares rounded, see `hwsim.tied_linear_program`. A program
+that would not fit in memory is made smaller by a fixed rule, see `tabulate`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Ints, Tables
 from hwsim.problem import Bound, Mapping16
-from hwsim.tied_program import tied_bound
+from hwsim.tied_linear_program import tied_bound
 
 ROUNDING = 1e-9
 """Relative allowance for float rounding in tables, columns and sums."""

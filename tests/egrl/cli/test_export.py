@@ -15,7 +15,7 @@ from commands import refuse
 from egrl.cli.main import main
 from egrl.problems import build_problem
 from egrl.runs import allocation, mapping_export
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from onnx_models import Net
 from workloads.load import load
 from workloads.serialize import to_json

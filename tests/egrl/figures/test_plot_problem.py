@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from egrl.cli.main import main
 from egrl.figures import bands, breakdown, shift, utilisation
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasExplanation
 from hwsim.nnpi.problem import NnpiProblem
 from toys import TOYS

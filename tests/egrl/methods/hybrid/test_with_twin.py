@@ -14,11 +14,11 @@ import egrl
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import Budget
+from egrl.core.interrupts import Interrupted
 from egrl.core.loop import search
 from egrl.core.method import Context, Costs
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.recorder import Memory
-from egrl.core.stopping import Interrupted
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.methods.hybrid import twin

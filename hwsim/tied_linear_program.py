@@ -28,7 +28,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from hwsim.linear_program import Floats, LinearProgram, Numbers, proven_bound, relax
-from workloads.colours import first_colours, hashes, refine
+from workloads.colour_refinement import first_colours, hashes, refine
 
 MOST_ROWS = 20_000
 """A small program of more rows is not solved: it would take HiGHS minutes."""

@@ -16,7 +16,7 @@ OTHERS = ("gnn", "boltzmann", "learner", "twin", "critic")
 """Sources that count for everybody, except the member's own."""
 
 
-class Turns:
+class RoundShare:
     """See the module."""
 
     def __init__(self, source: str, first: int) -> None:

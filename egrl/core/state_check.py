@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-def unlike(new: Any, found: Any, where: str = "method") -> str | None:
+def state_mismatch(new: Any, found: Any, where: str = "method") -> str | None:
     """The first place at which the state `found` differs in kind from that of a new method, in words; None: nowhere.
 
     The kinds of values and the shapes of arrays must be the same. Where the new state has None, anything may stand;
@@ -22,16 +22,16 @@ def unlike(new: Any, found: Any, where: str = "method") -> str | None:
         if not isinstance(found, Mapping) or not set(new) <= set(found):
             return f"{where}: expected a table with the keys {', '.join(map(str, new))}"
         pairs = [(f"{where}.{key}", value, found[key]) for key, value in new.items()]
-        return next((fault for at, a, b in pairs if (fault := unlike(a, b, at))), None)
+        return next((fault for at, a, b in pairs if (fault := state_mismatch(a, b, at))), None)
     if isinstance(new, list | tuple):
         if not isinstance(found, list | tuple):
             return f"{where}: expected a list"
         if len(new) != len(found):
             return None
         parts = enumerate(zip(new, found, strict=True))
-        return next((fault for i, (a, b) in parts if (fault := unlike(a, b, f"{where}[{i}]"))), None)
+        return next((fault for i, (a, b) in parts if (fault := state_mismatch(a, b, f"{where}[{i}]"))), None)
     if getattr(new, "shape", ()):
-        return _unlike_array(new, found, where)
+        return _array_mismatch(new, found, where)
     plain = not hasattr(new, "shape") or isinstance(new, np.generic)
     if plain and isinstance(found, np.ndarray):
         return f"{where}: expected {_kind(new).__name__}, found an array"
@@ -40,7 +40,7 @@ def unlike(new: Any, found: Any, where: str = "method") -> str | None:
     return None
 
 
-def _unlike_array(new: Any, found: Any, where: str) -> str | None:
+def _array_mismatch(new: Any, found: Any, where: str) -> str | None:
     shape, given = tuple(new.shape), tuple(getattr(found, "shape", ()))
     if not hasattr(found, "shape") or len(given) != len(shape) or given[1:] != shape[1:] or given < shape:
         return f"{where}: expected an array of shape {shape}, found {given or type(found).__name__}"

@@ -1,4 +1,7 @@
-"""How the problem of a run speaks of itself, for whoever has only what the run left."""
+"""What a run is called in texts: its baseline, its start, its costs and counts.
+
+The names come from the table that a run keeps of its problem (`About`), so no problem needs to be built for them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 from hwsim.problem import About
 
+SECONDS = "s"
 TABLE = "about"
 """Key of a problem's words in summary.json and comparison.json."""
 
@@ -55,3 +59,35 @@ def advice(summary: Mapping[str, Any], layout: str = "") -> str:
 def start_word(rival: str, start: str) -> str:
     """What a run began with, for people: `--start compiler` is the run's rival, by the rival's own name."""
     return rival.removeprefix("the ") if start == "compiler" else start
+
+
+# ---- costs and counts
+
+
+def scaled(cost: float, unit: str) -> float:
+    """A cost in the unit that `shown` names."""
+    return cost * 1e6 if unit == SECONDS else cost
+
+
+def shown(unit: str) -> str:
+    """What costs of a problem are told in."""
+    return "us" if unit == SECONDS else unit
+
+
+def better(unit: str) -> str:
+    """What a mapping of a lower cost is called."""
+    return "faster" if unit == SECONDS else "cheaper"
+
+
+def cost_text(cost: float, unit: str, digits: int = 2) -> str:
+    """A cost with its unit; seconds from one on, and costs that are none, with two digits more; whole costs that are no
+    seconds as whole numbers."""
+    if unit == SECONDS and cost >= 1.0:
+        return f"{cost:.{digits + 2}f} s"
+    places = digits if unit == SECONDS else 0 if cost.is_integer() else digits + 2
+    return f"{scaled(cost, unit):.{places}f} {shown(unit)}"
+
+
+def counted(number: int, what: str) -> str:
+    """1 node, 2 nodes."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -12,7 +12,7 @@ from policies.network import NetworkConfig
 from population.evolve import Decisions, EvolutionConfig, Guest, Population
 from population.genome import Boltzmann, Gnn, Individual, boltzmann_from_mapping
 from population.islands import Islands, survivors
-from population.steady import mapping_of
+from population.local_search import mapping_of
 from population.walk import WalkConfig
 
 NODES = 6

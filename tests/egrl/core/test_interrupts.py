@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from egrl.cli import main as cli
-from egrl.core.stopping import ENDING, StopSignal, watch_interrupts
+from egrl.core.interrupts import ENDING, StopSignal, watch_interrupts
 
 
 def defaults() -> None:

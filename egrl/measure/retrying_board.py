@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from egrl.measure.answers import Answer, Board, BoardDied, BoardFailure, BoardSilent
+from egrl.measure.board import Answer, Board, BoardDied, BoardFailure, BoardSilent
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.op_seconds import Profile, ReadProfile, mean_profile, no_profile
 from egrl.measure.records import Record
@@ -22,7 +22,7 @@ class GivenUp(Exception):
     """The board no longer measures even the baseline; the message is its last failure."""
 
 
-class Keeper:
+class RetryingBoard:
     """Keeps one board going.
 
     Attributes:

@@ -37,7 +37,7 @@ Chosen = tuple[NDArray[np.int64], Floats, Floats]
 """Actions int64 [B], policies float64 [B, A] and values float64 [B]."""
 
 
-class Chooser:
+class MoveChooser:
     """See the module.
 
     Attributes:

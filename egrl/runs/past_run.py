@@ -20,8 +20,8 @@ from egrl.runs import chunks, config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.summary import read_summary
+from egrl.runs.text import TABLE, about_of, start_word, table_of
 from egrl.runs.verdict import baseline_table
-from egrl.runs.words import TABLE, about_of, start_word, table_of
 from hwsim.problem import Mapping16, Problem, Profiles
 from workloads.errors import InputError
 from workloads.files import read_text
