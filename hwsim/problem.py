@@ -240,10 +240,10 @@ class About:
         workload: its name, for people and for summaries.
         chip: its name, for people and for summaries.
         unit: of costs; "s" for seconds.
-        rival: what the baseline is called, such as "the compiler".
+        baseline_name: what texts call the baseline, such as "the compiler".
         model_error: how far the cost model is off on mappings that its fit has not seen, as a share; 0: not known.
         stands_for: what the baseline stands in for, if it is a rule of egrl's, such as "a compiler"; "" if it is what
-            `rival` says.
+            `baseline_name` names.
         evaluated: what is evaluated, in the plural, such as "inferences".
         measured: True if costs are seconds measured on this machine; the baseline is then measured anew in each run.
         place: what a choice is if it is a place, such as "memory" or "chip"; "" if choices are actions or rules.
@@ -258,7 +258,7 @@ class About:
     workload: str
     chip: str
     unit: str = "s"
-    rival: str = "the baseline"
+    baseline_name: str = "the baseline"
     evaluated: str = "mappings"
     measured: bool = False
     place: str = ""

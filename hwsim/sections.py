@@ -80,7 +80,7 @@ class MemoryMap:
     """One memory under one mapping.
 
     Attributes:
-        label: of the mapping: the rival's name, or "the best".
+        label: of the mapping: the baseline's name, or "the best".
         memory: its name.
         capacity_bytes: bytes that it can hold.
         edges: [T + 1], when each step begins and the last one ends, in the unit of the section.

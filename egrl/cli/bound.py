@@ -18,7 +18,7 @@ from workloads.errors import InputError
 
 DEFAULT_SECONDS = 60.0
 LONGEST_LABEL = 11
-"""Characters of a rival's name that fit where a line has its label."""
+"""Characters of a baseline's name that fit where a line has its label."""
 
 
 @click.command(name="bound", short_help="prove a bound, and show the best mapping known and the gap")
@@ -137,7 +137,7 @@ def bound_report(
 
     It solves the problem's model within `seconds`, unless what is `proved` makes that needless.
     """
-    known: dict[str, Mapping16] = {problem.about.rival.removeprefix("the "): problem.baseline.mapping}
+    known: dict[str, Mapping16] = {problem.about.baseline_name.removeprefix("the "): problem.baseline.mapping}
     remarks: list[str] = []
     if proved is None:
         assert isinstance(problem, HasModel)
@@ -185,14 +185,14 @@ def bound_report(
 
 def text_of(report: dict[str, Any], about: About) -> str:
     """The certificate for people; `about` has the problem's words."""
-    from egrl.runs.text import better, cost_text, rival_named, short_rival, table_of
+    from egrl.runs.text import baseline_text, better, cost_text, short_baseline_text, table_of
     from egrl.runs.verdict import OPTIMAL, percent_up, rule_text, verdict
 
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
-    rival, rule = short_rival(about), rival_named(about, baseline["rule"])
-    label, detail = rival.removeprefix("the "), rule if about.stands_for else baseline["rule"]
+    baseline_name, rule = short_baseline_text(about), baseline_text(about, baseline["rule"])
+    label, detail = baseline_name.removeprefix("the "), rule if about.stands_for else baseline["rule"]
     if len(label) > LONGEST_LABEL:
-        label, detail = "baseline", rival
+        label, detail = "baseline", baseline_name
     named = "" if detail == label else f" ({detail})"
     above = f"{report['baseline_gap']:.2%} above the bound"
     took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
@@ -206,7 +206,7 @@ def text_of(report: dict[str, Any], about: About) -> str:
         f"{report['workload']} on {report['chip']}: no mapping is {better(unit)} than"
         f" {cost_text(report['bound'], unit)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {best['speedup']:.4f}x {rival}",
+        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {best['speedup']:.4f}x {baseline_name}",
         f"  {label:<12}{cost_text(baseline['cost'], unit)}, {above}{named}",
         *([f"  rules       {rules}"] if rules else []),
         f"  gap         {gap}",

@@ -51,7 +51,7 @@ def run_or_flags(
     )
     mapping = flags["--mapping"] or "compiler"
     chosen = mapping_of(mapping, subject)
-    return subject, chosen, start_word(subject.about.rival, mapping)
+    return subject, chosen, start_word(subject.about.baseline_name, mapping)
 
 
 def mapping_of(mapping: str, problem: Problem) -> Mapping16:

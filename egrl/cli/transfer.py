@@ -145,7 +145,7 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
     `problem` is one of those on which they were placed.
     """
     from analysis.means import geometric_mean
-    from egrl.runs.text import rival_named
+    from egrl.runs.text import baseline_text
     from workloads.text import optional
     from workloads.text import table as markdown_table
 
@@ -165,8 +165,8 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
             speedups = [f"{column[step]:.4f}" for column in (*columns, means)]
             rows.append([f"{called[id(document)]}, {what}", document["evaluations"][step], *speedups])
     lines = [
-        f"Speedup over {rival_named(problem.about, problem.baseline.name)}, with no training on that network; the mean"
-        " is geometric.",
+        f"Speedup over {baseline_text(problem.about, problem.baseline.name)}, with no training on that network; the"
+        " mean is geometric.",
         "",
         *markdown_table(["policy", "at evaluation", *names, "mean"], rows),
     ]

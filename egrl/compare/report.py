@@ -108,7 +108,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         try:
             fastest = None if bound is None else problem.baseline.cost / bound
             style.save(
-                learning_curves(curves, title, fastest, problem.about.rival, problem.about.evaluated),
+                learning_curves(curves, title, fastest, problem.about.baseline_name, problem.about.evaluated),
                 path,
             )
         except OSError as error:

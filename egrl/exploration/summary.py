@@ -16,7 +16,7 @@ from typing import Any
 from egrl.exploration.grid import Grid, Parameter
 from egrl.exploration.run import Explored
 from egrl.figures.drawing import plain
-from egrl.runs.text import cost_text, rival_named, short_rival
+from egrl.runs.text import baseline_text, cost_text, short_baseline_text
 from egrl.runs.verdict import OPTIMAL
 from hwsim.problem import Problem
 from workloads.text import UNKNOWN, csv_cell, optional, size_text, table
@@ -78,7 +78,7 @@ def _workload(explored: Explored) -> dict[str, Any]:
     return {
         "workload": problem.about.workload,
         "baseline": problem.baseline.name,
-        "rival": short_rival(problem.about),
+        "rival": short_baseline_text(problem.about),
         "points": points,
         "steps": steps,
         "words": [*words(explored), *_stand_in(problem)],
@@ -87,7 +87,7 @@ def _workload(explored: Explored) -> dict[str, Any]:
 
 def _stand_in(problem: Problem) -> list[str]:
     """What the baseline is, where it is a rule that stands in for something else."""
-    named = rival_named(problem.about, problem.baseline.name).removeprefix("the rule ")
+    named = baseline_text(problem.about, problem.baseline.name).removeprefix("the rule ")
     return [f"the rule is {named}"] if problem.about.stands_for else []
 
 
@@ -265,8 +265,14 @@ def text_of(made: Mapping[str, Any], most_rows: int) -> str:
     for each in made["workloads"]:
         lines += [f"{each['workload']} on {made['chip']}", ""]
         rows = [_row(made, point) for point in each["points"]]
-        rival = each["rival"].removeprefix("the ")
-        head = [*(p["label"] for p in made["parameters"]), "found", "bound", "gap", f"over the {rival}"]
+        baseline_name = each["rival"].removeprefix("the ")
+        head = [
+            *(p["label"] for p in made["parameters"]),
+            "found",
+            "bound",
+            "gap",
+            f"over the {baseline_name}",
+        ]
         lines += table(head, rows[:most_rows], left=0)
         if len(rows) > most_rows:
             lines.append(f"… {len(rows) - most_rows} more points in explore.csv")

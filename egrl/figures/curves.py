@@ -45,7 +45,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     try:
         told = title + (f", {start} start" if start else "")
         about = about_of(kept[0].summary)
-        figure = learning_curves(curves, told, bound, about.rival, about.evaluated)
+        figure = learning_curves(curves, told, bound, about.baseline_name, about.evaluated)
         numbers = {"bound": bound, "curves": bands(curves)}
     except ValueError as error:
         raise InputError(f"plot: {error}") from error
@@ -80,7 +80,7 @@ def read_curve(run: Path, summary: Mapping[str, Any], label: str | None = None) 
     Its label is by default the method and the start. InputError where the file is missing or damaged.
     """
     if label is None:
-        label = f"{summary['method']}, {start_word(about_of(summary).rival, summary['start'])} start"
+        label = f"{summary['method']}, {start_word(about_of(summary).baseline_name, summary['start'])} start"
     course = course_of(run, summary)
     if course.confirmed is None:
         return Curve(label, course.evaluations, course.best, course.policy)

@@ -35,11 +35,11 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     distance = hamming(np.stack([*(searched[run][0][index] for run, index in pairs), compiler]))
     distances = measure(distance, best, groups.run)
     points = embed(distance)
-    rival = problem.about.rival
-    title = f"{problem.about.workload} on {problem.about.chip}: mappings as fast as {rival}'s, and the best"
+    baseline_name = problem.about.baseline_name
+    title = f"{problem.about.workload} on {problem.about.chip}: mappings as fast as {baseline_name}'s, and the best"
     short = [run.path.name for run in kept]
     names = short if len(set(short)) == len(short) else [str(run.path) for run in kept]
-    figure = embedding_figure(points, best, groups.run, names, distances, title, rival)
+    figure = embedding_figure(points, best, groups.run, names, distances, title, baseline_name)
     numbers = {
         "workload": problem.about.workload,
         "chip": problem.about.chip,

@@ -107,9 +107,9 @@ def figure_of(made: Mapping[str, Any]) -> Figure:
         Surface(each["workload"], *(array(each["points"], name) for name in ("cost", "bound", "baseline")))
         for each in made["workloads"]
     ]
-    rival = made["workloads"][0]["rival"]
+    baseline_name = made["workloads"][0]["rival"]
     return explore_figure(
-        surfaces, axes, f"cost ({shown(unit)})", rival, f"Best found and proven bound, {made['chip']}"
+        surfaces, axes, f"cost ({shown(unit)})", baseline_name, f"Best found and proven bound, {made['chip']}"
     )
 
 

@@ -50,7 +50,7 @@ def splits_of(shown: Fastest, problem: Problem) -> list[Split]:
     """The baseline's partition and the best one of a run."""
     mappings, about = shown.mappings(), shown.run.problem.about
     return [
-        _split(problem, mappings["compiler"], about.rival, about.unit),
+        _split(problem, mappings["compiler"], about.baseline_name, about.unit),
         _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x", about.unit),
     ]
 

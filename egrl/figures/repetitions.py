@@ -102,7 +102,7 @@ def to_plot(run: PastRun) -> PlottedRun:
     for key, copy in copies.items():
         if (run.path / copy).is_file() and options[key] not in ("", "exact", *run_folder.KEPT_STARTS):
             digest = hashlib.sha256(read_bytes(run.path / copy, "a file of the run")).hexdigest()
-            files[digest] = run.rival if key == "baseline" else Path(options[key]).stem
+            files[digest] = run.baseline_name if key == "baseline" else Path(options[key]).stem
             options[key] = digest
     if options["start"] == "compiler":
         options["start"] = run.start
@@ -283,13 +283,13 @@ class Fastest:
 
     def label(self, name: str) -> str:
         """What figures call a mapping of `mappings` for people: the baseline by the problem's own word."""
-        return self.run.problem.about.rival.removeprefix("the ") if name == "compiler" else name
+        return self.run.problem.about.baseline_name.removeprefix("the ") if name == "compiler" else name
 
     @property
     def title(self) -> str:
         """Workload, chip and speedup."""
         about = self.run.problem.about
-        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {about.rival}"
+        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {about.baseline_name}"
 
     @property
     def numbers(self) -> Mapping[str, Any]:

@@ -93,7 +93,7 @@ def _fitted(run: PastRun) -> tuple[Problem, float, float, int] | None:
     if error >= before:
         return None
     described = _described(problem, by_file)
-    own = with_baseline(described, problem.baseline.mapping, problem.about.rival, str(run.path))
+    own = with_baseline(described, problem.baseline.mapping, problem.about.baseline_name, str(run.path))
     return own, error, before, len(log_cost)
 
 

@@ -15,7 +15,7 @@ from egrl.report.memory import memory
 from egrl.report.profiled import table
 from egrl.report.searching import curves, is_short, searching, settings
 from egrl.runs.past_run import MADE_OVER, PastRun
-from egrl.runs.text import SECONDS, about_of, advice, cost_text, rival_named
+from egrl.runs.text import SECONDS, about_of, advice, baseline_text, cost_text
 from egrl.runs.verdict import distance, rule_text, verdict
 from hwsim.capabilities import HasPlacement
 from hwsim.sections import Bars, Cell, HasSections, Section, Table
@@ -85,7 +85,7 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
     baseline = summary.get("baseline", {})
     interval = (summary.get("evaluator") or {}).get("speedup_interval")
     said = [
-        f"the speedup is over {rival_named(about_of(summary), baseline.get('rule', ''))}",
+        f"the speedup is over {baseline_text(about_of(summary), baseline.get('rule', ''))}",
         "" if interval is None else f"its 95% interval is {interval[0]:.4f}x to {interval[1]:.4f}x",
         _costs(summary),
         distance(summary.get("gap")),
@@ -98,7 +98,7 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
 
 
 def _costs(summary: Mapping[str, Any]) -> str:
-    """What the best and the rival cost, who says so, and what nothing costs less than; "" where that is not kept."""
+    """What the best and the baseline cost, what measured it, and the least possible cost; "" where that is not kept."""
     best, baseline, bound = summary["best"], summary.get("baseline", {}), summary.get("bound")
     if "cost" not in best or "cost" not in baseline:
         return ""
@@ -152,9 +152,9 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
         ("evaluations", ""), ("time of the search, s", ""), ("found by", ""), ("folder", ""),
     ]  # fmt: skip
     summary = runs[best].summary
-    rival = rival_named(about_of(summary), summary["baseline"].get("rule", ""))
+    baseline_name = baseline_text(about_of(summary), summary["baseline"].get("rule", ""))
     sentence = (
-        f"The fastest of {len(runs)} runs, {names[best]}, has {headline_of(summary)} {rival}; the slowest"
+        f"The fastest of {len(runs)} runs, {names[best]}, has {headline_of(summary)} {baseline_name}; the slowest"
         f" has {min(speedups):.4f}x. What follows the comparison is the fastest."
     )
     table = Table("The runs", "", columns, rows)

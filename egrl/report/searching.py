@@ -74,8 +74,8 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
         if bound is not None:
             most = run.summary["baseline"]["cost"] / bound
             levels["bound"] = min(most, levels.get("bound", most))
-    rival = about_of(runs[0].summary).rival
-    levels[rival] = 1.0
+    baseline_name = about_of(runs[0].summary).baseline_name
+    levels[baseline_name] = 1.0
     says = (
         "The best speedup so far. No mapping can be above the bound."
         if "bound" in levels
@@ -83,7 +83,7 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
     )
     if any(line.low and not line.dots for line in lines):
         says += " The best of many noisy measurements is lucky, too; what was measured afresh holds (95% intervals)."
-    return Lines("The search", says, "evaluations", f"speedup over {rival}", lines, levels)
+    return Lines("The search", says, "evaluations", f"speedup over {baseline_name}", lines, levels)
 
 
 def _named(run: PastRun, label: str, evaluations: int, best: float) -> list[Line]:

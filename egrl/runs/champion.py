@@ -210,7 +210,7 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
     )
     fastest = min(racers, key=costs.__getitem__)
     again = (
-        f"measured again in turn with {problem.about.rival}: {speedup:.4f}x (the search had"
+        f"measured again in turn with {problem.about.baseline_name}: {speedup:.4f}x (the search had"
         f" {champion.speedup:.4f}x)"
     )
     remembered = problem.race.remember(racers[fastest], costs[fastest])

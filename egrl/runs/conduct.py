@@ -129,7 +129,7 @@ def _search(
 def _conclude(
     run: Run, reached: SearchState, end: str, boards: BoardExecutor | None, quiet: bool, proved: Bound
 ) -> tuple[dict[str, Any], Mapping16 | None]:
-    """The summary and the best mapping int16 [N, H], its rivals having been measured again where costs are noisy."""
+    """The summary and the best mapping int16 [N, H], with noisy costs after the best contenders were measured again."""
     problem, archive, seconds = run.problem, run.context.archive, run.config.run.bound_seconds
     baseline_cost, table, complete = None, None, end != summary.USER
     notes: tuple[str, ...] = ()

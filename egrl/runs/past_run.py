@@ -144,20 +144,20 @@ class PastRun:
         return problem
 
     @property
-    def rival(self) -> str:
+    def baseline_name(self) -> str:
         """What the search was made over, whatever its speedups are over now."""
-        return str(self.summary.get(MADE_OVER, about_of(self.summary).rival))
+        return str(self.summary.get(MADE_OVER, about_of(self.summary).baseline_name))
 
     @property
     def start(self) -> str:
         """What the search began with, for people."""
-        return start_word(self.rival, str(self.summary["start"]))
+        return start_word(self.baseline_name, str(self.summary["start"]))
 
     def over(self, baseline: str) -> PastRun:
         """The run with speedups over the mapping in the file `baseline`; as it is where that is "".
 
-        So is the reward of the best; those of the evaluations stay as they were recorded. Options and `rival` stay
-        those that the run was made with.
+        So is the reward of the best; those of the evaluations stay as they were recorded. Options and `baseline_name`
+        stay those that the run was made with.
         InputError where the file does not fit the problem, or costs were measured: the file's was not.
         """
         if not baseline:
@@ -172,7 +172,7 @@ class PastRun:
         best = self.summary["best"]
         summary = {
             **self.summary,
-            MADE_OVER: self.rival,
+            MADE_OVER: self.baseline_name,
             TABLE: table_of(problem.about),
             "baseline": baseline_table(problem),
             "best": best and {**best, "speedup": best["speedup"] * factor, "reward": self._reward(problem)},

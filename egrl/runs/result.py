@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from egrl.core.mapping_file import rows_of
 from egrl.runs.folder import METRICS
-from egrl.runs.text import cost_text, counted, rival_named
+from egrl.runs.text import baseline_text, cost_text, counted
 from egrl.runs.verdict import distance, percent_up
 from hwsim.problem import Mapping16, Problem
 
@@ -87,8 +87,8 @@ class Result:
 
     def __repr__(self) -> str:
         what = f"{self.problem.about.workload} on {self.problem.about.chip}"
-        rival = rival_named(self.problem.about, self.problem.baseline.name)
-        found = "nothing valid" if self.mapping is None else f"{self.speedup:.4f}x {rival}"
+        baseline_name = baseline_text(self.problem.about, self.problem.baseline.name)
+        found = "nothing valid" if self.mapping is None else f"{self.speedup:.4f}x {baseline_name}"
         sure = self.interval
         between = "" if sure is None else f"95% interval {sure[0]:.4f}x to {sure[1]:.4f}x"
         parts = [found, between, distance(self.gap), counted(self.summary["evaluations"], "evaluation")]
@@ -101,7 +101,7 @@ class Result:
             "workload": f"{self.problem.about.workload} on {self.problem.about.chip}",
             "method": f"{self.summary['method']}, {counted(self.summary['evaluations'], 'evaluation')}",
             "best": "none" if best is None else f"{cost_text(best, unit)}, {self.speedup:.4f}x",
-            self.problem.about.rival: cost_text(float(self.summary["baseline"]["cost"]), unit),
+            self.problem.about.baseline_name: cost_text(float(self.summary["baseline"]["cost"]), unit),
             "gap": "unknown" if self.gap is None else f"at most {percent_up(self.gap)}",
         }
         cells = "".join(

@@ -243,7 +243,7 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
         copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
     if options.baseline:
         copies[run_folder.BASELINE_FILE] = mapping_file.dumps(
-            problem, problem.baseline.mapping, problem.about.rival
+            problem, problem.baseline.mapping, problem.about.baseline_name
         ).encode()
     if isinstance(problem, HasPlacement) and (places := problem.baseline_placement()) is not None:
         copies[run_folder.BASELINE_LAYOUT] = _layout(problem, places).encode()

@@ -20,7 +20,7 @@ from egrl.core.version import versions
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
-from egrl.runs.text import TABLE, about_of, advice, cost_text, counted, rival_named, table_of
+from egrl.runs.text import TABLE, about_of, advice, baseline_text, cost_text, counted, table_of
 from egrl.runs.verdict import OPTIMAL, baseline_table, distance, rule_text, shares_of, verdict
 from hwsim.capabilities import HasBound
 from hwsim.problem import UNPROVED, Bound, Problem
@@ -239,7 +239,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     kept = BASELINE_LAYOUT if (Path(folder) / BASELINE_LAYOUT).is_file() else ""
     costs = f"{cost_text(best['cost'], unit, 1)} instead of {cost_text(baseline['cost'], unit, 1)}"
     lines = [
-        f"{head} {best['speedup']:.4f}x {rival_named(about, baseline.get('rule', ''))}",
+        f"{head} {best['speedup']:.4f}x {baseline_text(about, baseline.get('rule', ''))}",
         f"{costs}, found by {best['source']}",
         _interval(summary),
         distance(summary["gap"]),

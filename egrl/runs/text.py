@@ -14,11 +14,14 @@ from hwsim.problem import About
 SECONDS = "s"
 TABLE = "about"
 """Key of a problem's words in summary.json and comparison.json."""
+KEYS = {"baseline_name": "rival"}
+"""Keys of that table that are called otherwise than the field of `About`."""
 
 
 def table_of(about: About) -> dict[str, Any]:
     """The words as a table; names and unit stand beside it."""
-    return {k: v for k, v in asdict(about).items() if k not in ("name", "workload", "chip", "unit")}
+    words = asdict(about).items()
+    return {KEYS.get(k, k): v for k, v in words if k not in ("name", "workload", "chip", "unit")}
 
 
 def about_of(document: Mapping[str, Any]) -> About:
@@ -26,25 +29,29 @@ def about_of(document: Mapping[str, Any]) -> About:
     found = About(document["problem"], document["workload"], document["chip"])
     kept = document.get(TABLE)
     given = kept if isinstance(kept, Mapping) else {}
-    words: dict[str, Any] = {field.name: given.get(field.name) for field in fields(About)}
+    words: dict[str, Any] = {
+        field.name: given.get(KEYS.get(field.name, field.name)) for field in fields(About)
+    }
     fitting = {name: word for name, word in words.items() if type(word) is type(getattr(found, name))}
     return replace(found, **fitting)
 
 
-def rival_named(about: About, rule: str) -> str:
-    """The rival in a headline: a rule of egrl's is named as one, and as what it stands in for."""
-    return f"the rule '{rule}', our stand-in for {about.stands_for}" if about.stands_for else about.rival
+def baseline_text(about: About, rule: str) -> str:
+    """The baseline in a headline: if it is a rule of egrl's, that rule and what it stands in for."""
+    return (
+        f"the rule '{rule}', our stand-in for {about.stands_for}" if about.stands_for else about.baseline_name
+    )
 
 
-def short_rival(about: About) -> str:
-    """The rival where a headline has named it before."""
-    return "the rule" if about.stands_for else about.rival
+def short_baseline_text(about: About) -> str:
+    """The baseline after a headline has named it."""
+    return "the rule" if about.stands_for else about.baseline_name
 
 
 def advice(summary: Mapping[str, Any], layout: str = "") -> str:
-    """What to do where the best that was found is not surely better than the rival; "" where it is, or nothing ran.
+    """What to do if the best that was found is not surely better than the baseline; "" if it is, or nothing ran.
 
-    `layout` is the file that has the rival's own, where there is one.
+    `layout` is the file with the baseline's own layout, if there is one.
     """
     best = summary["best"]
     if best is None:
@@ -52,13 +59,13 @@ def advice(summary: Mapping[str, Any], layout: str = "") -> str:
     low, high = (summary.get("evaluator") or {}).get("speedup_interval") or (best["speedup"], best["speedup"])
     if low > 1:
         return ""
-    rival = short_rival(about_of(summary))
-    return f"not {'surely ' if high > 1 else ''}better than {rival}: keep {rival}'s{f' ({layout})' if layout else ''}"
+    name, surely = short_baseline_text(about_of(summary)), "surely " if high > 1 else ""
+    return f"not {surely}better than {name}: keep {name}'s{f' ({layout})' if layout else ''}"
 
 
-def start_word(rival: str, start: str) -> str:
-    """What a run began with, for people: `--start compiler` is the run's rival, by the rival's own name."""
-    return rival.removeprefix("the ") if start == "compiler" else start
+def start_word(baseline_name: str, start: str) -> str:
+    """What a run began with, for people: `--start compiler` is called by the name of the run's baseline."""
+    return baseline_name.removeprefix("the ") if start == "compiler" else start
 
 
 # ---- costs and counts

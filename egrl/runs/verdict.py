@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.runs.text import about_of, better, short_rival
+from egrl.runs.text import about_of, better, short_baseline_text
 from hwsim.capabilities import explainer
 from hwsim.explanation import CAUSES, OpTimes
 from hwsim.problem import Mapping16, Problem
@@ -86,21 +86,19 @@ def _gain(document: Mapping[str, Any]) -> str:
     if bound is None or gap is None:
         return ""
     about = about_of(document)
-    rival = short_rival(about)
+    baseline_name = short_baseline_text(about)
     most, found = document["baseline"]["cost"] / bound - 1.0, best["speedup"] - 1.0
     if abs(gap) <= OPTIMAL:
         if found <= 0:
-            return f"nothing can be gained over {rival}{_of_the_time(best, '; ')}"
-        return f"{_down(found)} is gained over {rival}, and no more can be{_of_the_time(best, '; ')}"
+            return f"nothing can be gained over {baseline_name}{_of_the_time(best, '; ')}"
+        return f"{_down(found)} is gained over {baseline_name}, and no more can be{_of_the_time(best, '; ')}"
     if most <= 0:
         return ""
     part = "nothing is found" if found <= 0 else f"{_down(found)} is found"
     if most < LITTLE:
         what = "placement" if about.place == "memory" else "another mapping"
-        return (
-            f"{what} can gain at most {percent_up(most)} over {rival} here{_of_the_time(best, ': ')}; {part}"
-        )
-    return f"at most {percent_up(most)} can be gained over {rival}; {part}{_of_the_time(best, '; ')}"
+        return f"{what} can gain at most {percent_up(most)} over {baseline_name} here{_of_the_time(best, ': ')}; {part}"
+    return f"at most {percent_up(most)} can be gained over {baseline_name}; {part}{_of_the_time(best, '; ')}"
 
 
 def _doubt(document: Mapping[str, Any]) -> str:

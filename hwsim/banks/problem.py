@@ -111,7 +111,7 @@ class BanksProblem:
             "banks",
             program.name,
             chip.name,
-            rival="the largest-first rule",
+            baseline_name="the largest-first rule",
             evaluated="placements",
             place="memory",
             step="instruction",

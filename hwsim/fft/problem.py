@@ -98,7 +98,7 @@ class FftProblem:
             "fft",
             f"dft-{size}",
             "host",
-            rival="the default plan",
+            baseline_name="the default plan",
             evaluated="plans",
             measured=self.config.measured,
             alike=False,
@@ -171,7 +171,7 @@ class FftProblem:
 
     def sections(self, mapping: Mapping16) -> list[Section]:
         """The default plan and the plan of one mapping int16 [N, 1], as trees."""
-        plans = {self.about.rival: self.baseline.mapping, "the best": mapping}
+        plans = {self.about.baseline_name: self.baseline.mapping, "the best": mapping}
         trees = {label: tree(self.derivation.decode(each)) for label, each in plans.items()}
         says = "How each transform is made of smaller ones, from the whole down to what is compiled."
         return [Trees("The plan", says, trees)]
@@ -184,16 +184,16 @@ class FftProblem:
         """
         repaired = self.repair(mapping, key)
         plans = [self.derivation.decode(row) for row in repaired]
-        rival = np.array([self._rival(plan.size) for plan in plans])
+        default = np.array([self._default_cost(plan.size) for plan in plans])
         cost = np.array([self.seconds(plan) for plan in plans])
         ran = np.isfinite(cost)
         partial = repaired[:, 0, 0] <= PART
         nothing = np.zeros(len(cost))
         return Evaluation.of_costs(
-            cost, rival, ran, repaired, nothing, otherwise=Status.FAILED, partial=partial
+            cost, default, ran, repaired, nothing, otherwise=Status.FAILED, partial=partial
         )
 
-    def _rival(self, size: int) -> float:
+    def _default_cost(self, size: int) -> float:
         return self.baseline.cost if size == self.size else self.seconds(default_plan(size))
 
     def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:

@@ -102,7 +102,7 @@ class McmProblem:
             self.network.graph.name,
             package.name,
             "s" if isinstance(given, Workload) else "file units",
-            rival="the heuristic",
+            baseline_name="the heuristic",
             evaluated="partitions",
             place="chip",
             model_error=package.prediction.get("held_out_error", 0.0),

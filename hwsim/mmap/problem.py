@@ -105,7 +105,7 @@ class MmapProblem:
             "mmap",
             program.name,
             chip.name,
-            rival="the production heuristic",
+            baseline_name="the production heuristic",
             evaluated="programs",
             step="instruction",
         )
@@ -202,7 +202,9 @@ class MmapProblem:
     def sections(self, mapping: Mapping16) -> list[Section]:
         """Fast memory, the buffers and what a latency consists of: of the baseline's layout and of one mapping's."""
         before, best = self.baseline_layout, self.layout(mapping)
-        return sections(self.program, self.tables, before, best, self.game.granule_bytes, self.about.rival)
+        return sections(
+            self.program, self.tables, before, best, self.game.granule_bytes, self.about.baseline_name
+        )
 
     def bound(self, time_limit_s: float) -> Bound:
         """What no play costs less than or returns more than, by linear programming (docs/explanations/mmap.md).

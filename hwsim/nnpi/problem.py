@@ -119,7 +119,7 @@ class NnpiProblem:
             "nnpi",
             workload.name,
             chip.name,
-            rival="the compiler",
+            baseline_name="the compiler",
             evaluated="inferences",
             place="memory",
             step="op",

@@ -131,7 +131,7 @@ class Shard:
             sharding.name,
             MESH,
             UNIT,
-            rival="the baseline",
+            baseline_name="the baseline",
             evaluated="choices",
             step="change of the nodes in use",
         )

@@ -92,7 +92,7 @@ def test_python_takes_it_too(mine):
     assert "x mine.csv" in repr(result)
     with egrl.Search("alexnet", method="annealing", baseline=mine) as search:
         batch = search.ask(limit=1)
-        assert search.problem.about.rival == "mine.csv"
+        assert search.problem.about.baseline_name == "mine.csv"
         np.testing.assert_array_equal(batch.mapping[0], search.problem.baseline.mapping)
 
 

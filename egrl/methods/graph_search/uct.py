@@ -1,4 +1,4 @@
-"""UCT on derivation graphs, for the best single reward: TAG's rival with another bandit.
+"""UCT on derivation graphs, for the best single reward: TAG with another bandit, to compare it with.
 
 Source: Kocsis and Szepesvári: Bandit based Monte-Carlo planning (ECML 2006).
 

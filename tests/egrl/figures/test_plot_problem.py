@@ -126,7 +126,7 @@ def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_
 
 def test_every_picture_has_the_name_of_the_problems_own_rival(runs):
     run = PastRun.read(runs["warm"])
-    run.problem.about = replace(run.problem.about, rival="the first fit")
+    run.problem.about = replace(run.problem.about, baseline_name="the first fit")
     for figure in (utilisation, bands, breakdown, shift):
         drawing = figure.draw([run])
         said = [text.get_text() for text in drawing.figure.findobj(Text)]
