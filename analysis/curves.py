@@ -113,7 +113,7 @@ def learning_curves(
     """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, in bands of quantiles.
 
     A policy that is as good as the best all along is not drawn; one that begins far below every best leaves the
-    frame, so that the best can be told apart. `bound` is a speedup that no mapping can exceed, `baseline_name` what
+    frame, so that the best can be distinguished. `bound` is a speedup that no mapping can exceed, `baseline_name` what
     speedups are over, `measured` what evaluations are of.
     """
     found = bands(curves)

@@ -100,7 +100,7 @@ def _quality_text(distances: Distances, runs: int) -> str:
 
 
 def _look(number: int, best: bool) -> dict[str, Any]:
-    """How `scatter` marks mappings of run `number`: shape and colour tell the run, filling the group."""
+    """How `scatter` marks mappings of run `number`: shape and colour show the run, filling the group."""
     colour = COLOURS[number % len(COLOURS)]
     shapes = MARKERS[:-1]  # the star is the compiler's
     face, edge = (colour, "black") if best else ("white", colour)

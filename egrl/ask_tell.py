@@ -224,7 +224,7 @@ class Search:
         if not self._executor.waiting:
             flow.extend(None if limit is None else flow.submitted + limit)
         while not self._executor.waiting:
-            if flow.finished and flow.settled:
+            if flow.finished and flow.all_reported:
                 return None
             if not flow.due:
                 raise ValueError("ask: expected the results of the last batch first (tell), received none")
@@ -280,7 +280,7 @@ class Search:
         self._in_seconds = in_seconds
         self._asked.discard(int(batch.proposals.tickets[0]))
         self._executor.give_back(batch.proposals, evaluation)
-        while self._executor.back or self._loop.flow.holds or not self._loop.flow.settled:
+        while self._executor.back or self._loop.flow.holds or not self._loop.flow.all_reported:
             self._loop.turn()
 
     def _check_batch(self, batch: Batch) -> None:

@@ -141,13 +141,13 @@ class Revised(NamedTuple):
     """What became of a game that was revised.
 
     Attributes:
-        wish: int16 [N, H], the game to go on with; illegal wishes in it are played as something else.
+        proposal: int16 [N, H], the game to go on with; an illegal choice in it is played as another one.
         present, present_returned: what is decided for it (int16 [N, H], -1 where nothing is), and its return.
         mapping, returned: the same of the best game.
         tried, moves: games begun, and moves played for them.
     """
 
-    wish: Mapping16
+    proposal: Mapping16
     present: Mapping16
     present_returned: float
     mapping: Mapping16
@@ -167,7 +167,7 @@ class RevisableGame(Game):
     greedy: Callable[[], tuple[Mapping16, int]] | None = None
 
     @abstractmethod
-    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+    def revised(self, proposal: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
         """Change a game int16 [N, H] until about `moves` moves were played.
 
         A game is kept by the Metropolis rule, at a temperature from `hot` to `cold`, in units of returns.

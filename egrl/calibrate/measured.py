@@ -72,8 +72,8 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
             ran = np.isfinite(found.cost) & (found.cost > 0)
             if not run.options.evaluator and _own(problem.family, found.mapping[ran], found.cost[ran]):
                 raise InputError(
-                    f"{run.path}: expected a run whose costs were measured, by --evaluator or told; this one's are the"
-                    " chip file's own"
+                    f"{run.path}: expected a run whose costs were measured, by --evaluator or reported; this one's are"
+                    " the chip file's own"
                 )
             quantity = len(problem.parts) if isinstance(problem, HasParts) else 0
             parts = np.full((len(ran), quantity), np.nan)

@@ -26,7 +26,7 @@ class NameType(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The names that begin as what was typed; where there are none, the shell is told to offer files."""
+        """The names that begin as what was typed; where there are none, the shell offers files."""
         before, comma, begun = incomplete.rpartition(",")
         try:
             found = [name for name in self._names(ctx.params) if name.startswith(begun)]

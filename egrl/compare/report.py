@@ -37,7 +37,7 @@ def compare(
             `egrl compare`. Also `threads` and `workers` of each run [1], and `init`, a policy
             file that each begins with [""].
         at_once: runs at once.
-        say: is told of each run that ended.
+        say: called with a line per run that ended.
 
     Returns comparison.json, in which failed runs stand by their messages (`check`); None where the user stopped it.
     Raises InputError where an option is wrong or the folder holds runs of another configuration.

@@ -232,13 +232,13 @@ def run_all(jobs: Sequence[Job], at_once: int, say: Callable[[str], None]) -> tu
     waiting, failures, done = deque(jobs), dict[Path, str](), 0
     running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
     with StopSignal() as stop:
-        told = False
+        said = False
         try:
             while running or (waiting and not stop()):
                 while waiting and len(running) < at_once and not stop():
                     running.append(_start(waiting.popleft()))
-                if stop() and not told:
-                    told = True
+                if stop() and not said:
+                    said = True
                     say(STOPPING)
                     for _, process, _ in running:
                         process.terminate()

@@ -16,8 +16,8 @@ from hwsim.problem import Evaluation, Mapping16, Problem, Profiles
 WINDOW_ROWS = 100_000
 WINDOW_BYTES = 1 << 30
 SLACK = 1024
-"""Rows before the window whose scalars are kept, too: rows that are measured before a method is told move the window
-on."""
+"""Rows before the window whose scalars are kept, too: rows that are measured before the method gets them move the
+window on."""
 MOST_ROWS = 1 << 62
 PROFILE_BYTES = 1 << 28
 """Most bytes of profiles, which are kept in memory beside the mappings."""

@@ -112,7 +112,7 @@ class Flow:
         return len(self._archive) in self._measured
 
     @property
-    def settled(self) -> bool:
+    def all_reported(self) -> bool:
         """Whether every batch whose results are all there has been told."""
         return not (self._open and self._open[0].whole)
 
@@ -123,7 +123,7 @@ class Flow:
             comes = self._under_way > 0 and (self._all_come_back or self._heard)
             return not comes and not self.holds
         if self._last is not None and len(self._archive) >= self._last:
-            return self.settled
+            return self.all_reported
         return self.finished and not self._open
 
     def halt(self) -> None:
@@ -164,7 +164,7 @@ class Flow:
             return False
         if len(self._open) > self._method.ahead:
             return False
-        return self._last is None or self._asked < self._last or not self.settled
+        return self._last is None or self._asked < self._last or not self.all_reported
 
     def _ask(self) -> Proposals | None:
         batch = self._method.ask()

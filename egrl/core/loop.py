@@ -130,7 +130,7 @@ class Loop:
             self._context.model_use.calls,
             self._context.model_use.seconds,
         )
-        if len(archive) == boundary and self.flow.settled:
+        if len(archive) == boundary and self.flow.all_reported:
             self._end_generation()
         if now - self._saved_at >= self._save_every:
             self.save()

@@ -38,7 +38,7 @@ class Method(ABC):
             batch. It never changes after the first batch.
         phase: what the next `ask` does, for the progress line, if that takes long; else "".
         proves: True if the method itself proves bounds, so that nobody need do so beside it.
-        on_a_model: what people are told if costs are a model's and the method is meant for measured ones; else "".
+        on_a_model: a line for the user if costs are a model's and the method is meant for measured ones; else "".
     """
 
     ahead: int = 0

@@ -26,7 +26,7 @@ LITTLE = 0.01
 WIDE = 0.02
 """A gap above this is wide: texts say what narrows it."""
 SHARE = 1.1
-"""Of parameters that are no bytes the worth of a tenth more is told."""
+"""For parameters that are not in bytes, the worth of a tenth more is reported."""
 
 
 def document(found: Sequence[Explored], seed: int, time_limit_s: float) -> dict[str, Any]:
@@ -135,8 +135,10 @@ def gains(explored: Explored, before: int, after: int) -> tuple[float, float, fl
 
 
 def per(parameter: Parameter, value: float) -> tuple[float, str]:
-    """The amount for which a worth is told, and its name: of bytes the largest power of two that is at most a quarter
-    of the value, so that it counts on small memories, too; of all else the logarithm of a tenth more."""
+    """The amount for which a worth is reported, and its name.
+
+    For bytes: the largest power of two that is at most a quarter of the value. Else: the logarithm of a tenth more.
+    """
     if not parameter.path.endswith("_bytes"):
         return math.log(SHARE), "10 %"
     size = 2 ** max(0, math.floor(math.log2(value / 4)))

@@ -43,9 +43,9 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     title = f"{kept[0].summary['workload']} on {kept[0].summary['chip']}"
     bound = min((run.bound for run in kept if run.bound is not None), default=None)
     try:
-        told = title + (f", {start} start" if start else "")
+        named = title + (f", {start} start" if start else "")
         about = about_of(kept[0].summary)
-        figure = learning_curves(curves, told, bound, about.baseline_name, about.evaluated)
+        figure = learning_curves(curves, named, bound, about.baseline_name, about.evaluated)
         numbers = {"bound": bound, "curves": bands(curves)}
     except ValueError as error:
         raise InputError(f"plot: {error}") from error

@@ -88,7 +88,7 @@ class PlottedRun:
 
 
 def to_plot(run: PastRun) -> PlottedRun:
-    """A run with what tells it from others. InputError where a file that its user gave can no longer be read."""
+    """A run with what distinguishes it from others. InputError if a file that its user gave cannot be read now."""
     given = dataclasses.asdict(run.options)
     options = {k: v for k, v in given.items() if k not in (*SAME_RESULT, *NAMES_OF_FILES)}
     if options["start"] != "exact":
@@ -140,7 +140,7 @@ def check_comparable(runs: Sequence[PlottedRun]) -> None:
 def _kept_files(problem: str) -> list[str]:
     """The files of a run folder that say what workload and chip were.
 
-    Of code in a file, which is not imported to draw curves, none: its runs are told apart by their fingerprints.
+    Of code in a file, which is not imported to draw curves, none: its runs are distinguished by their fingerprints.
     """
     if KIND.refers(problem):
         return []

@@ -30,7 +30,7 @@ from workloads.errors import InputError
 TIME = "time since the inference began (µs)"
 """What the x axis measures, where the problem can say how long its steps take."""
 OP = "op"
-"""The step whose time an explanation tells."""
+"""The step whose time an explanation states."""
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:

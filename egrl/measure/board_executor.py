@@ -49,7 +49,7 @@ class Job:
         key: the mapping's digest.
         read: reads the profiles of the mapping.
         rows: of proposals, with what the problem says of them.
-        afresh: is told the record, which is then kept nowhere else; None: it is a measurement like all others.
+        afresh: called with the record, which is then kept nowhere else; None: an ordinary measurement.
     """
 
     key: str
@@ -105,7 +105,7 @@ class BoardExecutor:
         self.baseline: Mapping16 = baseline.repaired[0]
         self._profiles = ProfileReader(problem, log, quoted)
         self._read_baseline = self._profiles.beside(baseline.parts)
-        self._best: Callable[[int], tuple[float, float]] = lambda told: (np.inf, 0.0)
+        self._best: Callable[[int], tuple[float, float]] = lambda reported: (np.inf, 0.0)
         self._lock = threading.Condition()
         self._closed = threading.Event()
         self._queue: deque[Job] = deque()
@@ -123,7 +123,7 @@ class BoardExecutor:
         self.living = list(self.boards)
 
     def request(self, mapping: Mapping16) -> dict[str, Any]:
-        """What a board is told of one mapping [N, H]."""
+        """The request for one mapping [N, H]."""
         about = self._problem.about
         names = {"problem": about.name, "workload": about.workload, "chip": about.chip}
         return {**names, "mapping": rows_of(self._problem, mapping)}
@@ -154,7 +154,7 @@ class BoardExecutor:
 
         See `best_before`.
         """
-        self._best = lambda told: best_before(told, archive, self.measurements)
+        self._best = lambda reported: best_before(reported, archive, self.measurements)
 
     # ---- the executor
 
@@ -187,12 +187,13 @@ class BoardExecutor:
             self._queue.append(job)
         job.rows.append((row, modelled))
 
-    def measure_afresh(self, mapping: Mapping16, told: int, done: Callable[[Record], None]) -> None:
-        """Measure a mapping [N, H] once more, before all that is queued; `done` is told, by a board's thread.
+    def measure_afresh(self, mapping: Mapping16, reported: int, done: Callable[[Record], None]) -> None:
+        """Measure a mapping [N, H] once more, before all that is queued; `done` is called, by a board's thread.
 
-        `told` evaluations were known when it was chosen; they say what is slow. Nothing is told once boards rest.
+        `reported` evaluations were known when it was chosen; their best says what is slow. Once boards rest, `done` is
+        not called.
         """
-        timeout_s = self._timeout_s(self._best(told)[1])
+        timeout_s = self._timeout_s(self._best(reported)[1])
         with self._lock:
             self._start_threads()
             job = Job(digest(mapping), self.request(mapping), timeout_s, -np.inf, afresh=done)
@@ -205,7 +206,7 @@ class BoardExecutor:
         if not request_s:
             baseline = self.measurements.get(digest(self.baseline))
             request_s = 0.0 if baseline is None else baseline.request_s
-        if not request_s:  # seconds that were told do not say how long a request takes
+        if not request_s:  # seconds that a caller reported do not say how long a request takes
             return config.timeout_s
         return min(config.timeout_s, max(config.timeout_floor_s, config.timeout_factor * request_s))
 

@@ -77,7 +77,7 @@ def boards_of(name: str, function: Function | None, workers: int, config: Evalua
         return [FunctionBoard(function) for _ in range(workers)]
     if name == REPORTED:
         raise InputError(
-            "--evaluator: the seconds of this run were told by its caller: expected egrl.Search(resume=…), or"
+            "--evaluator: the seconds of this run were reported by its caller: expected egrl.Search(resume=…), or"
             ' --evaluator "CMD" with a command that measures the same, found neither'
         )
     if name.startswith(PYTHON):

@@ -53,13 +53,13 @@ def baseline_record(
     return Record(Status.OK, found.samples, request_s=float(quickest), profile=mean_profile(profiles))
 
 
-def best_before(told: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:
-    """The lowest cost of the first `told` evaluations, as far back as the window, and the seconds of its request.
+def best_before(reported: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:
+    """The lowest cost of the first `reported` evaluations, as far back as the window, and the seconds of its request.
 
     (inf, 0) where nothing ran. What else the archive holds depends on the number of boards; a run must not.
     """
-    first = max(0, told - archive.window)
-    cost, status = archive.column("cost")[first:told], archive.column("status")[first:told]
+    first = max(0, reported - archive.window)
+    cost, status = archive.column("cost")[first:reported], archive.column("status")[first:reported]
     ran = np.where(status == Status.OK, cost, np.inf)
     if not np.isfinite(ran).any():
         return np.inf, 0.0

@@ -1,4 +1,4 @@
-"""One board and its care: tries again, starts again, measures again, gives up. Used by one thread."""
+"""A board whose requests are tried again after failures, and which is restarted or given up. Used by one thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GivenUp(Exception):
 
 
 class RetryingBoard:
-    """Keeps one board going.
+    """One board; see the module.
 
     Attributes:
         requests, failures, restarts: counted so far.
@@ -40,7 +40,7 @@ class RetryingBoard:
     ) -> None:
         """`baseline` is the request that a board must be able to answer; once `closed` is set nothing is retried.
 
-        Requests are told apart from `baseline` by identity.
+        A request is the baseline's if it is the same object.
         """
         self._board, self._baseline, self._config = board, baseline, config
         self._closed, self._log = closed, log

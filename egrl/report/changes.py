@@ -81,7 +81,7 @@ def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -
 
 
 def _parts(before: OpTimes, after: OpTimes, over: str) -> list[Table]:
-    """Gain of each part of the network, by the first words of the ops' names; nothing where names tell of no parts."""
+    """Gain of each part of the network, by the first words of the ops' names; nothing if the names show no parts."""
     words = [re.split(r"[./]", op.name.strip("/")) for op in after.ops]
     found: list[Table] = []
     for depth in range(1, 4):

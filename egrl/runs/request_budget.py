@@ -24,7 +24,7 @@ COUNTED = ("repeats", "contenders", "rounds")
 
 
 def settings(requests: int) -> dict[str, Any]:
-    """What an evaluator is told where nobody says otherwise: settings by name.
+    """The settings of an evaluator by name, unless the user sets others.
 
     As many contenders as rounds of measuring them in turn, as many as the share for it allows.
     """

@@ -77,7 +77,7 @@ def scaled(cost: float, unit: str) -> float:
 
 
 def shown(unit: str) -> str:
-    """What costs of a problem are told in."""
+    """The unit in which costs are shown."""
     return "us" if unit == SECONDS else unit
 
 

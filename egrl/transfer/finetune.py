@@ -39,7 +39,7 @@ def compare(
         evals, seed, workers: of both searches.
         folder: gets a folder for each search, which goes on where it is.
         quiet: no progress.
-        say: is told which search begins.
+        say: called with the name of each search that begins.
 
     Returns the numbers of `row`.
     """

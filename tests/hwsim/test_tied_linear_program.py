@@ -81,7 +81,7 @@ def test_with_a_colour_each_the_program_is_the_same():
 def test_what_does_not_repeat_is_left_alone():
     program = chain(50, np.random.default_rng(7), equal=False)
     found = tied_bound(program, time.monotonic() + SECONDS)
-    assert found is None or not found.settled
+    assert found is None or not found.converged
 
 
 def test_without_time_there_is_no_bound():
@@ -101,7 +101,7 @@ def test_equal_layers_are_priced_once(decoder):
     assert model is not None
     found = tied_bound(model.program, time.monotonic() + SECONDS)
     assert found is not None
-    assert found.settled
+    assert found.converged
     assert found.colours.rows.max() < model.program.matrix.shape[0] / 8
     assert found.bound == pytest.approx(linear_bound(model.program, SECONDS), rel=1e-6)
 

@@ -32,7 +32,7 @@ class Imported:
 
     Attributes:
         remarks: what the user should know, a line each: ops that are not known, shapes that are assumed …
-        unknown: tensors whose shape the file does not tell and that nothing implies.
+        unknown: tensors whose shape the file neither states nor implies.
         nodes: for each op the nodes of the file that it runs, its head first.
         writer: for each tensor of the file that an op writes, that op.
     """

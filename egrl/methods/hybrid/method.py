@@ -38,7 +38,7 @@ from hwsim.observe import observe
 from hwsim.problem import Evaluation, Mapping16, Observation
 from policies.network import NetworkConfig
 from policies.store import StoredPolicy, actor_policy
-from population.evolve import Decisions, EvolutionConfig, Guest, Population
+from population.evolve import Decisions, EvolutionConfig, Immigrant, Population
 from population.genome import Genome, Gnn, boltzmann_from_mapping
 
 PAPER_POPULATION: dict[str, Any] = {
@@ -170,7 +170,7 @@ class Hybrid(Method):
             self._learner = Learner(learner, parts.network, context, self._observe, self._rng, init)
         self._told = 0
         self._step = 0
-        self._guests: list[Guest] = []
+        self._immigrants: list[Immigrant] = []
         self._return = np.zeros(0)
         self._current: Round | None = None
         self._metrics: dict[str, float] = {}
@@ -217,7 +217,7 @@ class Hybrid(Method):
                 self._step, self._return = 0, np.zeros(len(policies))
             else:
                 self._step += 1
-                self._remember_guests(before)
+                self._remember_immigrants(before)
         else:
             if start is not None and self._rollouts and self._parts.steps_per_episode == 1:
                 policies = policies[:-1]  # the start mapping takes the place of one rollout
@@ -268,11 +268,13 @@ class Hybrid(Method):
             return self._observation
         return observe(self._problem, self._context.archive.mappings(np.array([state]))[0])
 
-    def _remember_guests(self, current: Round) -> None:
+    def _remember_immigrants(self, current: Round) -> None:
         """Keep the compiler's mapping, where it ran before an episode's last step, when it joins the population."""
         rows = np.flatnonzero((current.member < LEARNER) & current.usable)
         ran = self._context.archive.mappings(current.ticket[rows])
-        self._guests += [Guest(r, float(current.reward[row])) for r, row in zip(ran, rows, strict=True)]
+        self._immigrants += [
+            Immigrant(r, float(current.reward[row])) for r, row in zip(ran, rows, strict=True)
+        ]
 
     def _evolve(self, last: Round, fitness: NDArray[np.float64]) -> None:
         """Make the next generation from the members' fitness [M] and what ran in the last round."""
@@ -280,8 +282,8 @@ class Hybrid(Method):
             return
         ran = self._context.archive.mappings(last.ticket)
         others = np.flatnonzero((last.member < 0) & last.usable)
-        guests = [*self._guests, *(Guest(ran[row], float(last.reward[row])) for row in others)]
-        self._guests = []
+        immigrants = [*self._immigrants, *(Immigrant(ran[row], float(last.reward[row])) for row in others)]
+        self._immigrants = []
         learner = self._learner
         self._population.evolve(
             fitness,
@@ -289,7 +291,7 @@ class Hybrid(Method):
             self._rng,
             observation=self._observation,
             ran=ran[last.member >= 0],
-            guests=guests,
+            immigrants=immigrants,
             ran_fitness=last.reward[last.member >= 0],
         )
 
@@ -307,7 +309,9 @@ class Hybrid(Method):
             self._learner.add(proposals.tickets, states, evaluation.usable, last)
         if current is None:
             ran = np.flatnonzero(evaluation.usable)
-            self._guests += [Guest(evaluation.repaired[row], float(evaluation.reward[row])) for row in ran]
+            self._immigrants += [
+                Immigrant(evaluation.repaired[row], float(evaluation.reward[row])) for row in ran
+            ]
             return
         current.take(proposals.tickets, evaluation)
         self._note(current)
@@ -385,7 +389,9 @@ class Hybrid(Method):
             "round": None if self._current is None else dict(vars(self._current)),
             "metrics": self._metrics,
             "top": list(self._top),
-            "guests": [{"ran": guest.ran, "fitness": guest.fitness} for guest in self._guests],
+            "guests": [
+                {"ran": immigrant.ran, "fitness": immigrant.fitness} for immigrant in self._immigrants
+            ],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -399,4 +405,4 @@ class Hybrid(Method):
         self._current = None if state["round"] is None else Round(**state["round"])
         self._metrics = dict(state["metrics"])
         self._top = (state["top"][0], state["top"][1])
-        self._guests = [Guest(**guest) for guest in state["guests"]]
+        self._immigrants = [Immigrant(**immigrant) for immigrant in state["guests"]]

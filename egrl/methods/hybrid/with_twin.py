@@ -38,8 +38,8 @@ class WithTwin(Method):
         self._shown: dict[str, float] = {}
         self._weights: NDArray[np.float32] | None = None
 
-    def settle(self) -> None:
-        """Before everybody's first round: let the twin take turns, if it is to."""
+    def begin_twin(self) -> None:
+        """Before the first round of all: build the twin, if it is to take turns."""
         if self._twin is not None or self._hybrid.begun:
             return
         problem = self._context.problems[0]
@@ -55,7 +55,7 @@ class WithTwin(Method):
 
     def ask(self) -> Proposals:
         """Everybody's round or, between episodes, the twin's batch, without rows while it thinks."""
-        self.settle()
+        self.begin_twin()
         twin = self._twin
         if twin is None:
             return self._hybrid.ask()
@@ -69,7 +69,7 @@ class WithTwin(Method):
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """To both."""
-        self.settle()
+        self.begin_twin()
         self._hybrid.tell(proposals, evaluation)
         if self._twin is not None:
             self._twin.tell(proposals)

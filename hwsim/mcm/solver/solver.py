@@ -145,26 +145,26 @@ class Solver:
         backtracks: int = BACKTRACKS,
         seconds: float | None = None,
     ) -> Answer:
-        """FIX: a proposal int16 [B, N] (-1: no wish), each node left on its chip where its domain still has it.
+        """FIX: a proposal int16 [B, N] (-1: none), each node left on its chip where its domain still has it.
 
         A proposal that is valid comes back unchanged. The other arguments are those of `sample`.
 
         Raises:
             ValueError: a shape, an order that is none, or a budget below 0.
         """
-        wished = np.ascontiguousarray(proposed, np.int16)
-        if wished.shape != (len(keys), len(self.graph)):
+        proposed = np.ascontiguousarray(proposed, np.int16)
+        if proposed.shape != (len(keys), len(self.graph)):
             raise ValueError(
-                f"proposed: expected [{len(keys)}, {len(self.graph)}], received {list(wished.shape)}"
+                f"proposed: expected [{len(keys)}, {len(self.graph)}], received {list(proposed.shape)}"
             )
-        wished = np.where((wished < 0) | (wished >= self.package.chips), np.int16(-1), wished)
+        proposed = np.where((proposed < 0) | (proposed >= self.package.chips), np.int16(-1), proposed)
         even = np.ones((1, 1, self.package.chips), np.float32)
-        return self._run(even, wished, keys, order, backtracks, seconds)
+        return self._run(even, proposed, keys, order, backtracks, seconds)
 
     def _run(
         self,
         p: NDArray[np.float32],
-        wished: NDArray[np.int16],
+        proposed: NDArray[np.int16],
         keys: NDArray[np.uint64],
         order: NDArray[np.int64] | None,
         backtracks: int,
@@ -184,10 +184,10 @@ class Solver:
             raise ValueError(f"order: expected the numbers 0 to {n - 1}, once each, a row or a row a key")
         number = np.ascontiguousarray(keys, np.uint64)
         if seconds is not None:  # compile before the clock runs
-            attempt_keys(self.positions, p, wished[:0], orders, number[:0], 0, np.zeros(1, np.int64))
+            attempt_keys(self.positions, p, proposed[:0], orders, number[:0], 0, np.zeros(1, np.int64))
         with clock(seconds) as stop:
             assignment, found, failures = attempt_keys(
-                self.positions, p, wished, orders, number, backtracks, stop
+                self.positions, p, proposed, orders, number, backtracks, stop
             )
             status = np.where(found, VALID, BUDGET).astype(np.int64)
             rest = np.flatnonzero(~found)
@@ -195,7 +195,7 @@ class Solver:
                 assignment[rest], status[rest], more = search_keys(
                     self.relations,
                     p[rest] if len(p) > 1 else p,
-                    wished[rest] if len(wished) else wished,
+                    proposed[rest] if len(proposed) else proposed,
                     orders[rest] if len(orders) > 1 else orders,
                     number[rest],
                     np.maximum(backtracks - failures[rest], 1),

@@ -72,7 +72,7 @@ def _fill_action(
     """Fill the columns of an action with this outcome."""
     columns[ACTION.legal] = outcome.legal
     columns[ACTION.offset] = outcome.offset / tables.capacity if outcome.offset >= 0 else -1.0
-    # Steps of no interval stay 0, which `has_interval` tells from the present step.
+    # Steps of no interval stay 0, which `has_interval` distinguishes from the present step.
     if outcome.first >= 0:
         columns[ACTION.has_interval] = 1
         columns[ACTION.first] = distance_from(fixed, outcome.first, now)

@@ -258,7 +258,7 @@ class _Case:
     def tied(self, model: Model, entries: int) -> ExactResult | None:
         """By multipliers tied over what is alike; None if the parts of the program hardly repeat."""
         found = tied_bound(model.program, self.until)
-        if found is None or not found.settled:
+        if found is None or not found.converged:
             return None
         rows, variables = model.program.matrix.shape
         proof = (

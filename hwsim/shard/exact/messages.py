@@ -19,7 +19,7 @@ from hwsim.shard.exact.graph import Floats, Graph, Int32s, Int64s
 
 
 class Messages(NamedTuple):
-    """What edges tell their nodes: float64 rows, an edge's for its node a from at_a[e] on, for b from at_b[e] on."""
+    """Messages of edges to nodes: float64, those of edge e to its node a from at_a[e] on, to b from at_b[e] on."""
 
     to_a: Floats
     to_b: Floats

@@ -122,8 +122,8 @@ def test_what_ran_of_its_own_joins_the_population(problem):
     evaluation = problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
     given.archive.append(batch, evaluation)
     method.tell(batch, evaluation)
-    guests = {guest.ran.tobytes() for guest in method._inner._hybrid._guests}
-    assert guests == {row.tobytes() for row in evaluation.repaired}
+    immigrants = {immigrant.ran.tobytes() for immigrant in method._inner._hybrid._immigrants}
+    assert immigrants == {row.tobytes() for row in evaluation.repaired}
 
 
 def test_a_run_that_began_before_there_was_a_critic_goes_on_without(problem):

@@ -115,13 +115,13 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_gu
     assert first[:3] == ["start", "twin", "twin"]
     rules = {row.tobytes() for row in problem.family.first().values()}
     assert rules <= set(known)
-    guests = {guest.ran.tobytes() for guest in method._hybrid._guests}
-    assert guests == set(known)
+    immigrants = {immigrant.ran.tobytes() for immigrant in method._hybrid._immigrants}
+    assert immigrants == set(known)
     archive = method._context.archive
     assert len(method._hybrid._learner._replay) == (archive.column("status")[:] == Status.OK).sum()
     while "gnn" not in method.ask().source:  # the next generation is bred once everybody is asked again
         continue
-    assert method._hybrid._guests == []
+    assert method._hybrid._immigrants == []
 
 
 class Scripted:

@@ -27,11 +27,11 @@ class Counting(CoinGame, RevisableGame):
     def __init__(self) -> None:
         self.asked: list[tuple[list[int], int, float, float]] = []
 
-    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
-        self.asked.append((wish[:, 0].tolist(), moves, hot, cold))
-        after = wish.copy()
+    def revised(self, proposal: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+        self.asked.append((proposal[:, 0].tolist(), moves, hot, cold))
+        after = proposal.copy()
         after[int(np.argmin(after)), 0] = 1
-        return Revised(after, wish, float(wish.sum()), after, float(after.sum()), 3, moves)
+        return Revised(after, proposal, float(proposal.sum()), after, float(after.sum()), 3, moves)
 
 
 def context(problem: Any) -> Context:
