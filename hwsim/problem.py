@@ -31,7 +31,7 @@ Profiles = NDArray[np.float32]
 
 
 class Status(IntEnum):
-    """What became of a proposal: judged on the mapping that would run, after any repair."""
+    """The outcome of an evaluation. It is judged on the mapping that would run, after any repair."""
 
     OK = 0
     INVALID = 1
@@ -168,8 +168,8 @@ class Baseline:
         name: of the rule that made it.
         nearest: True if the baseline is a compiler's own plan that no mapping of the problem can express. Then `cost`
             is the cost of that plan, and `mapping` only comes near it: its own cost may differ.
-        rules: gives the noise-free cost of every rule that the baseline's was chosen from, by name, in a moment; None
-            if there is no choice. It pickles.
+        rules: returns the noise-free cost by name of every rule that the baseline was chosen from, within a moment;
+            None if there was no choice. It can be pickled.
     """
 
     mapping: Mapping16
@@ -233,15 +233,15 @@ UNPROVED = Bound(0.0, math.inf, "nothing is proved", 0.0)
 
 @dataclass(frozen=True)
 class About:
-    """The words in which texts and figures speak of a problem.
+    """What texts and figures call a problem and its parts.
 
     Attributes:
-        name: as on the command line: "nnpi", "mmap" …
-        workload: its name, for people and for summaries.
-        chip: its name, for people and for summaries.
-        unit: of costs; "s" for seconds.
+        name: the name on the command line: "nnpi", "mmap" …
+        workload: name of the workload.
+        chip: name of the chip.
+        unit: the unit of costs; "s" for seconds.
         baseline_name: what texts call the baseline, such as "the compiler".
-        model_error: how far the cost model is off on mappings that its fit has not seen, as a share; 0: not known.
+        model_error: relative error of the cost model on mappings that were not used to fit it; 0: not known.
         stands_for: what the baseline stands in for, if it is a rule of egrl's, such as "a compiler"; "" if it is what
             `baseline_name` names.
         evaluated: what is evaluated, in the plural, such as "inferences".
@@ -275,7 +275,7 @@ class Problem(Protocol):
     What a problem may offer beyond this is one capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
 
     Attributes:
-        about: the words in which texts speak of the problem.
+        about: names and words for texts.
         space: the decisions.
         baseline: the mapping that speedups are relative to.
     """

@@ -1,4 +1,4 @@
-"""What a method computes with the problem's own simulator beside its evaluations."""
+"""What a method computes with the problem's own simulator in addition to its evaluations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass
 class ModelUse:
-    """A counter that goes with a run's context; whoever asks the simulator beside the loop counts it here.
+    """A counter in a run's context: code that calls the simulator outside the loop adds its calls here.
 
     Attributes:
-        calls: complete plans scored; of a plan that is replayed from some decision on, the share that is. A solver's
-            own steps are no calls: of a solve there are the seconds.
-        seconds: wall time that this took, without compiling kernels.
+        calls: complete plans scored. A plan that is replayed from some decision on counts as the share that is
+            replayed. A solver's own steps do not count: for a solve only `seconds` are counted.
+        seconds: wall time of all this, without the compiling of kernels.
     """
 
     calls: float = 0.0
