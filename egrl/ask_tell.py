@@ -24,7 +24,7 @@ from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
 from egrl.measure.board import excerpt
 from egrl.measure.reported import REPORTED, ReportedSeconds, checked
-from egrl.runs.champion import Named, confirm, crowned
+from egrl.runs.champion import Named, champion_of_named, confirm
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.result import Result
 from egrl.runs.run import reopen
@@ -356,7 +356,7 @@ class Search:
         baseline_cost, best = self.baseline_cost, state.champions[0]
         if self._confirmed is not None and self._confirmed[0] == self.evaluations and best is not None:
             named = self._confirmed[1]
-            state = replace(state, champions=[crowned(best, archive, named)])
+            state = replace(state, champions=[champion_of_named(best, archive, named)])
             baseline_cost, measured = named.baseline.value, named.table()
         end = METHOD if self.finished else USER
         document = summarise(resolved, self.problem, state, archive, end, baseline_cost, measured)

@@ -94,7 +94,7 @@ class Flow:
         self._measured: dict[int, tuple[Proposals, Evaluation]] = {}
         self._under_way = 0
         self.finished = self.halted = False
-        self._all_come_back, self._heard = True, True
+        self._all_come_back, self._got_results = True, True
         self._learning = False
         for tree in pending:
             self._reopen(tree)
@@ -120,7 +120,7 @@ class Flow:
     def over(self) -> bool:
         """Whether nothing more will happen."""
         if self.halted:
-            comes = self._under_way > 0 and (self._all_come_back or self._heard)
+            comes = self._under_way > 0 and (self._all_come_back or self._got_results)
             return not comes and not self.holds
         if self._last is not None and len(self._archive) >= self._last:
             return self.all_reported
@@ -143,7 +143,7 @@ class Flow:
         results = self._executor.ready(WAIT_S if wait and not learning else 0.0)
         if learning and not results:
             self._learning = bool(self._method.learn())
-        self._heard = bool(results)
+        self._got_results = bool(results)
         for part, evaluation in results:
             self._measured[int(part.tickets[0])] = (part, evaluation)
             self._under_way -= len(part)

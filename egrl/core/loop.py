@@ -27,8 +27,8 @@ from egrl.core.state import (
     champion_of,
     check_pending,
     check_tree,
-    crown,
     metrics_row,
+    update_champion,
 )
 from egrl.core.state_check import state_mismatch
 from hwsim.jit import clock
@@ -121,7 +121,7 @@ class Loop:
         for observer in self._observers:
             observer.phase(self._method.phase)
         for part, evaluation in self.flow.advance(boundary):
-            crown(state, part, evaluation)
+            update_champion(state, part, evaluation)
             for observer in self._observers:
                 observer.evaluations(len(archive), best_speedup(self.named()))
         now = time.monotonic()

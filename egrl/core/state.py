@@ -103,8 +103,8 @@ def check_pending(pending: Sequence[dict[str, Any]], spaces: Sequence[Space], ev
         end = first + len(mapping)
 
 
-def crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
-    """Crown the best of some rows, where it is better than the champion."""
+def update_champion(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
+    """Make the best of some rows the champion, if it is better than the champion so far."""
     eligible = (evaluation.status == Status.OK) & ~evaluation.partial & np.isfinite(evaluation.reward)
     if not eligible.any():
         return
@@ -150,7 +150,7 @@ def metrics_row(
     """
     rows = slice(first, len(archive))
     ok = archive.column("status")[rows] == Status.OK
-    crowned = [c for c in state.champions if c is not None]
+    champions = [c for c in state.champions if c is not None]
     return {
         "generation": generation,
         "evaluations": len(archive),
@@ -163,7 +163,7 @@ def metrics_row(
         "mean_speedup": float(np.mean(archive.column("speedup")[rows])),
         "valid_fraction": float(np.mean(ok)),
         "mean_epsilon": float(np.mean(archive.column("epsilon")[rows])),
-        "champion_source": max(crowned, key=lambda c: c.ticket).source if crowned else "",
+        "champion_source": max(champions, key=lambda c: c.ticket).source if champions else "",
         **{name: float(value) for name, value in method.metrics().items()},
     }
 

@@ -137,7 +137,7 @@ def _seconds(given: Any) -> float:
     return found
 
 
-def crowned(champion: Champion, archive: Archive, found: Named) -> Champion:
+def champion_of_named(champion: Champion, archive: Archive, found: Named) -> Champion:
     """The champion of a problem, where what was named is that; its cost and speedup are those measured anew."""
     speedup = found.baseline.value / found.best.value
     return replace(
@@ -227,7 +227,7 @@ def name_the_best(boards: BoardExecutor, archive: Archive, state: SearchState, c
     champion = state.champions[0]
     if found is not None and champion is not None:
         baseline_cost = found.baseline.value
-        state.champions[0] = crowned(champion, archive, found)
+        state.champions[0] = champion_of_named(champion, archive, found)
     usage = boards.usage()
     return Measured(
         baseline_cost,

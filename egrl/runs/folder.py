@@ -201,7 +201,7 @@ class RunFolder:
 
     def _mend_inputs(self) -> None:
         if self._inputs is not None:
-            self._inputs.mend()
+            self._inputs.restore_deleted()
 
     def _drop_old_chunks(self, archive: Archive) -> None:
         """Delete what no kept checkpoint needs (after the new one is safe: until then the old ones need it)."""

@@ -45,7 +45,7 @@ class Inputs:
         places = (self._folder, *self._folder.glob("inputs/*/"))
         self._there = {path for place in places for path in place.iterdir() if path.is_file()}
 
-    def mend(self) -> None:
+    def restore_deleted(self) -> None:
         """Write again what has been deleted, with a notice. RunFailure if the disk refuses."""
         lost = {path for path in self._there if not path.exists()}
         if not lost:

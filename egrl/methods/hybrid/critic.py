@@ -1,11 +1,11 @@
 """The critic of parts as a member beside population and learner: it learns the time of every op from all profiles.
 
-A round is everybody's or a batch of the critic's alone; `RoundShare` divides them. What ran of its own joins the
-population and the replay buffer. While its batches find nothing better, it rests for longer and longer, and everybody
-goes on: what it could still find costs more thought than they do.
+A round is either one of population and learner, or a batch of the critic's alone; `RoundShare` divides the rounds. Its
+mappings that ran join the population and the replay buffer. While its batches find nothing better, it pauses for longer
+and longer, since searching its model takes more time than a round of population and learner.
 
-Where costs are a model's it begins, with the rules that the problem knows and with random mappings, so that the first
-profiles differ. On a board it begins once profiles have come.
+If a model gives the costs, the critic has the first round: the rules that the problem knows and random mappings, so
+that the first profiles differ. On a board it begins once profiles have come.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hwsim.problem import Floats, Mapping16
 PAUSE_S = 1.0
 """How long it thinks at a time."""
 FIRST = 48
-"""Rows that it is due before anybody else: a model that is learned early makes everybody's start better."""
+"""Rows that the critic proposes first: a model that is learned early gives all members a better start."""
 TOP = 5
 """A mapping that is among so many of the best counts as a success of its source."""
 GAIN = 2e-4
@@ -138,7 +138,7 @@ class CriticMember:
         return (yield from self._critic.think(self._measured, seen, self._rng))
 
     def _conclude(self, batch: Mapping16, estimate: Floats, belief: Belief) -> Mapping16:
-        """What to measure; whoever found the best mappings gets the credit."""
+        """What to measure; the sources of the best mappings get the credit."""
         measured = self._measured
         assert measured is not None
         best, self._belief = int(np.argmin(estimate)), belief
@@ -162,7 +162,7 @@ class CriticMember:
         return batch
 
     def wait(self, rows: int) -> None:
-        """It was everybody's turn, with so many rows."""
+        """Population and learner have proposed so many rows."""
         self._rounds.waited(rows)
 
     def tell(self, told: Proposals) -> None:

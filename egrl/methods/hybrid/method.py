@@ -100,7 +100,7 @@ def found_population(
 
 
 LEARNER, COMPILER = -1, -2
-"""Who made a row that no member of the population made."""
+"""What made a row, if it is no member of the population."""
 
 TWIN, CRITIC = "twin", "critic"
 """The sources of batches that are the twin's or the critic's alone."""
@@ -108,11 +108,11 @@ TWIN, CRITIC = "twin", "critic"
 
 @dataclass
 class Round:
-    """One step of everybody: R mappings, who made them, and what has been told of them.
+    """One step of population and learner: R mappings, what made them, and their results.
 
     `member` is the position in the population, or LEARNER or COMPILER for their mappings.
     `state` is the ticket of the mapping a row set out from, -1 for the initial one.
-    `ticket` is -1, and rewards and speedups NaN, until the round is told; `usable` is false.
+    `ticket` is -1, and rewards and speedups NaN, before the results are known; `usable` is then false.
     """
 
     mapping: Mapping16
@@ -126,19 +126,19 @@ class Round:
 
     @staticmethod
     def of(mapping: Mapping16, member: NDArray[np.int64], state: NDArray[np.int64], last: bool) -> Round:
-        """Nothing told yet."""
+        """A round without results."""
         rows = len(mapping)
         unknown = np.full(rows, np.nan)
         usable = np.zeros(rows, np.bool_)
         return Round(mapping, member, state, last, np.full(rows, -1), unknown, unknown.copy(), usable)
 
     @property
-    def told(self) -> bool:
-        """Whether it is known what became of it."""
+    def reported(self) -> bool:
+        """True if the results are known."""
         return bool((self.ticket >= 0).all())
 
     def take(self, ticket: NDArray[np.int64], evaluation: Evaluation) -> None:
-        """What has been told of all rows."""
+        """Take the results of all rows."""
         self.ticket, self.reward, self.speedup = ticket, evaluation.reward, evaluation.speedup
         self.usable = evaluation.usable
 
@@ -192,8 +192,8 @@ class Hybrid(Method):
 
     @property
     def waits(self) -> bool:
-        """Whether a round was asked for that has not been told."""
-        return self._current is not None and not self._current.told
+        """True if a round was asked for whose results are not known."""
+        return self._current is not None and not self._current.reported
 
     def _source(self, member: int) -> str:
         if member == LEARNER:
@@ -203,7 +203,7 @@ class Hybrid(Method):
         return self._population.members[member].encoding
 
     def _next_round(self) -> Round:
-        """Everybody's next mapping; the population evolves first where an episode has ended."""
+        """The next mapping of each member and of the learner; if an episode has ended, the population evolves first."""
         # Every row has a member, LEARNER or COMPILER. Returns add up over the steps of an episode for members and
         # learner, which act in all of them; the compiler's row is measured once and acts in none.
         before, start = self._current, self._context.start[0]
@@ -236,7 +236,7 @@ class Hybrid(Method):
 
     def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
         """Mappings [R, N, H] of policies [R], each starting from its state."""
-        # Policies that set out from one state are evaluated together; in episodes of one step that is everybody.
+        # Policies that set out from one state are evaluated together; in episodes of one step these are all.
         parts = []
         for state in np.unique(states):
             rows = np.flatnonzero(states == state)
@@ -335,7 +335,7 @@ class Hybrid(Method):
             self._metrics[f"{encoding}_fitness"] = float(chosen.mean()) if len(chosen) else np.nan
 
     def learn(self) -> None:
-        """Make the gradient steps that are due for what has been told."""
+        """Make the gradient steps that are due for the results so far."""
         if self._learner is not None:
             self._metrics.update(self._learner.learn())
 

@@ -8,7 +8,7 @@ The walk begins with it, or with the run's start mapping where that returns more
 are played again; then the best of these games is proposed if no game was better before, else what the walk has come to.
 
 Deviations: the walk goes by the return that the game gives itself, and not by what is measured. Where a problem
-rewards something else than its game does, the best by that reward is crowned all the same.
+rewards something else than its game does, the champion is the best by that reward all the same.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Source: MCM paper, section 4.2. What is done for a key, and how that departs from the paper:
 `hwsim/mcm/solver/attempts.py`. Memory is a rule of this solver: the weights on a chip fit in its SRAM (the paper
-leaves all of constraint 4 to the compiler). A `Mender` puts the baseline's partition where FIX finds none.
+leaves all of constraint 4 to the compiler). A `Repairer` puts the baseline's partition where FIX finds none.
 """
 
 from __future__ import annotations
@@ -291,12 +291,12 @@ _FIX_STREAM = 0x666978
 
 
 @dataclass(frozen=True)
-class Mender:
-    """What mends.
+class Repairer:
+    """Repairs partitions by a solver, and takes the baseline where the solver finds none.
 
     Attributes:
-        solver: does.
-        baseline: int16 [N], the valid partition that stands in.
+        solver: of the package's rules.
+        baseline: int16 [N], a valid partition.
         backtracks: decisions that the solver may take back for a partition.
     """
 
@@ -307,7 +307,7 @@ class Mender:
     def fix(
         self, place: NDArray[np.int16], key: Keys, valid: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-        """Partitions [B, N], those not `valid` [B] repaired by FIX; for which [B] the baseline stands in."""
+        """Partitions [B, N], those that are not `valid` [B] repaired by FIX; and bool [B]: replaced by the baseline."""
         stands_in = np.zeros(len(place), np.bool_)
         if valid.all():
             return place, stands_in
@@ -319,7 +319,7 @@ class Mender:
         return out, stands_in
 
     def found(self, answer: Answer) -> NDArray[np.int16]:
-        """What the solver found, and the baseline's partition where it found nothing within its limit."""
+        """The partitions that the solver found; the baseline's if it found none within its limit."""
         partitions: NDArray[np.int16] = np.where(
             answer.valid[:, None], answer.assignment, self.baseline[None]
         )
