@@ -1,6 +1,6 @@
 """Large graphs as the roles that their nodes play, so that networks cost no more than on `NODES` nodes.
 
-What people place repeats its layers: a graph of 100,000 nodes has some tens of different nodes. Nodes that cannot be
+Networks repeat their layers: a graph of 100,000 nodes has some tens of different nodes. Nodes that cannot be
 distinguished by what they are and what surrounds them are of one *class*; a class in the order of its nodes is cut into
 runs, and a run is a *role*. A network sees a graph of roles: the mean features of a role's nodes, and an edge between
 two roles where any of their nodes are joined. All nodes of a role get its logits.

@@ -1,4 +1,4 @@
-"""Who survives: elites by rank, the rest by tournament; and whose place the learner's actor takes.
+"""Survival: elites by rank, the rest by tournament; and which member the learner's actor replaces.
 
 Source: EGRL, Algorithm 2 lines 8-10. Tournament of 3, elite share 0.1 and at least 2: values of a published
 dump of the authors' code; the paper gives none. Migration: line 32 and appendix C (its weights replace the weakest).

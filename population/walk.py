@@ -7,8 +7,8 @@ Algorithm 1 with mirrored perturbations and rank-shaped fitness (section 2.1), A
     g = sum_i (r_i+ - r_i-) e_i / (2 pairs sigma);  w moves by one step of Adam along g
 
 A walk begins at the best of a generation of *scouts* (networks drawn at random, the start policy, and before every
-second walk the learner), and is given up for a new one when none of its members was better for `patience` evaluations:
-walks from other origins end in other basins.
+second walk the learner), and is replaced by a new one after `patience` evaluations without a better member: walks from
+other origins end in other basins.
 
 Deviations:
 - Equal rewards share their mean rank, so that a round in which nothing differs moves nothing (the source's ranking

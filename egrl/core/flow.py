@@ -1,12 +1,12 @@
-"""The flow of proposals: asked for in batches, submitted, measured in any order, archived row by row in ticket order,
-told batch by batch.
+"""The flow of proposals: `ask` gives a batch; its rows are measured in any order and archived in ticket order; `tell`
+gets the whole batch.
 
     ask k        before  ask k + 1
     ask k + a    before  tell k        a: the method's `ahead`; so nothing depends on when results come
     tell k       before  ask k + a + 1
 
-A batch may reach beyond the budget: then some of its rows are not submitted, and it waits untold for a run that goes
-on. What is open when a checkpoint is taken is kept in it; rows that were not measured are submitted again.
+If a batch reaches beyond the budget, its last rows are not submitted, and `tell` gets the batch only if the run is
+resumed. A checkpoint keeps the open batches; a resumed run submits their rows without results again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ WAIT_S = 0.2
 
 @dataclass
 class _Batch:
-    """A batch that was asked for and has not been told.
+    """A batch between `ask` and `tell`.
 
-    `submitted` is the ticket after the last row that was submitted, `archived` what is known of the first rows.
+    `submitted` is the ticket after the last row that was submitted, `archived` the results of the first rows.
     """
 
     proposals: Proposals
@@ -54,7 +54,7 @@ class _Batch:
         method.tell(self.proposals, Evaluation.concatenate(self.archived))
 
     def tree(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it; the archive has the results."""
+        """The batch as a checkpoint keeps it, without the results, which are in the archive."""
         asked = self.proposals
         return {
             "first": self.first,
@@ -66,7 +66,7 @@ class _Batch:
 
 
 class Flow:
-    """Between one method, one executor and the archive of a context.
+    """Passes proposals from one method to one executor, and the results to the archive and back.
 
     Attributes:
         finished: the method has nothing more to propose.
@@ -82,9 +82,9 @@ class Flow:
         pending: Sequence[dict[str, Any]] = (),
         archive: Archive | _Reread | None = None,
     ) -> None:
-        """Submit what is `pending`, of the checkpoint from which method and archive were restored.
+        """`pending`: open batches of the checkpoint from which method and archive were restored; they are submitted.
 
-        `last`: never submit this ticket or a later one (None: no such end). `archive`: by default the context's.
+        `last`: the first ticket that is never submitted (None: there is no end). `archive`: default the context's.
         """
         self._method, self._executor, self._context, self._last = method, executor, context, last
         self._archive = context.archive if archive is None else archive
@@ -108,17 +108,17 @@ class Flow:
 
     @property
     def holds(self) -> bool:
-        """Whether it holds results that come next in ticket order."""
+        """True if it has the results that come next in ticket order."""
         return len(self._archive) in self._measured
 
     @property
     def all_reported(self) -> bool:
-        """Whether every batch whose results are all there has been told."""
+        """True if `tell` has got every batch with complete results."""
         return not (self._open and self._open[0].whole)
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """True if nothing more will happen."""
         if self.halted:
             comes = self._under_way > 0 and (self._all_come_back or self._got_results)
             return not comes and not self.holds
@@ -132,7 +132,7 @@ class Flow:
             self.halted, self._all_come_back = True, self._executor.rest()
 
     def advance(self, goal: int) -> list[tuple[Proposals, Evaluation]]:
-        """One turn: ask for a batch where one is due, take what has been measured, tell batches that are whole.
+        """One turn: ask for a batch if one is due, take results, and pass complete batches to `tell`.
 
         Returns the rows that were archived, in order, none from ticket `goal` on; nothing where the method needs more
         time or results have not come.
@@ -159,7 +159,7 @@ class Flow:
 
     @property
     def due(self) -> bool:
-        """Whether a batch is to be asked for: there is room for it, and it can be submitted or lets another be told."""
+        """True if a batch is to be asked for: there is room for it, and it can be submitted or `tell` waits for it."""
         if self.finished or self.halted or len(self._archive) < len(self._starts):
             return False
         if len(self._open) > self._method.ahead:

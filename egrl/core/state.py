@@ -1,4 +1,4 @@
-"""How far a search has come: champions, generations, what is under way; and the row of metrics of a generation."""
+"""The state of a search (champions, generations, open batches), and the row of metrics of a generation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hwsim.space import Space
 
 @dataclass(frozen=True)
 class Champion:
-    """The best evaluation of a problem so far: valid, whole, finite; the earliest among equals."""
+    """The best evaluation of a problem so far: valid, complete, of finite reward; the first, if several are equal."""
 
     reward: float
     cost: float
@@ -32,10 +32,10 @@ class Champion:
 
 @dataclass
 class SearchState:
-    """How far a run has come; what a checkpoint holds of the loop.
+    """The state of the loop, as a checkpoint holds it.
 
     Attributes:
-        champions: of each problem, None before anything ran: the highest reward (see `Loop.named`).
+        champions: one per problem, with the highest reward; None before anything ran (see `Loop.named`).
     """
 
     generation: int = 0
@@ -146,7 +146,8 @@ def metrics_row(
 ) -> dict[str, Any]:
     """The metrics of the generation whose evaluations begin at ticket `first`.
 
-    best_speedup is that of the function; best_reward the champions' mean reward, NaN until each problem has one.
+    `best_speedup` is that of the function above; `best_reward` is the mean reward of the champions, NaN until each
+    problem has one.
     """
     rows = slice(first, len(archive))
     ok = archive.column("status")[rows] == Status.OK
@@ -169,6 +170,6 @@ def metrics_row(
 
 
 def _mean(rewards: Floats) -> float:
-    """Of what was measured: a measurement that failed has no reward. NaN where all did."""
+    """The mean of the rewards that are finite (a failed measurement has none); NaN if none is."""
     known = rewards[np.isfinite(rewards)]
     return float(known.mean()) if len(known) else math.nan

@@ -1,15 +1,16 @@
 """Measuring on boards: an executor whose boards are processes behind a script, or a Python function.
 
-The problem still says what a proposal becomes (repaired, valid or not); a board says how long that takes. Each
-board has a thread, so that boards measure while the caller learns. What was measured once is never measured again.
+The problem decides which mapping runs for a proposal (repaired, valid or not); a board measures how long that takes.
+Each board has a thread, so that boards measure while the caller learns. No mapping is measured twice.
 
-    a row whose mapping may not run      what the problem says of it
-    measured                             cost: the statistic of its latencies; reward: speedup squared
-    invalid on the board                 nothing ran: reward -epsilon
-    error, crash, nonsense               failed, after `retries` further tries where it was not the board's own verdict
-    no answer in time                    timeout
+    mapping that may not run      the evaluation of the problem
+    measured                      cost: the statistic of its latencies; reward: speedup squared
+    invalid on the board          nothing ran: reward -epsilon
+    error, crash, nonsense        failed, after `retries` more attempts, unless the board itself reports the failure
+    no answer in time             timeout
 
-Deviation: the reward of a measured row is (baseline cost / cost)^2 for every problem, its own reward being a model's.
+Deviation: the reward of a measured row is (baseline cost / cost)^2 for every problem, since the reward of the problem
+is that of a model.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What holds of the best that a run has measured: the mapping that leads is measured afresh, once a generation.
+"""The confirmed speedup of a run on a board: once per generation the leading mapping is measured afresh.
 
-The best of many noisy measurements is lucky, too. A measurement that is asked for after a mapping was chosen had no
-part in choosing it, so that its luck does not count:
+The best of many noisy measurements is partly lucky. A measurement made after a mapping was chosen had no part in the
+choice, so it is not biased by that luck:
 
     at the end of a generation    one mapping is chosen: a challenger, whose measurement in the search was better than
                                   the incumbent's fresh ones, or after each challenge the incumbent itself

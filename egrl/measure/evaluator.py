@@ -1,7 +1,7 @@
-"""From `--evaluator "CMD"` or a Python function to the executor that measures with it, on a board a worker.
+"""Builds the executor for `--evaluator "CMD"` or a Python function, with one board per worker.
 
 A function is called with the rows of best_mapping.json, [{"node": …, head: choice, …}, …], and returns seconds, a
-list of seconds, or an answer as a board gives it ({"invalid": true, "epsilon": 0.2}); what it raises counts as a crash.
+list of seconds, or an answer as a board gives it ({"invalid": true, "epsilon": 0.2}); an exception counts as a crash.
 With several workers it is called from as many threads. It cannot be interrupted: time-outs are for commands.
 """
 

@@ -1,4 +1,4 @@
-"""What a measurement is judged against: the baseline, and the best mapping that was known when it was asked for."""
+"""References for a measurement: the baseline, and the best mapping that was known when it was requested."""
 
 from __future__ import annotations
 

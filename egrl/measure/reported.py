@@ -1,4 +1,4 @@
-"""Seconds that the caller of `egrl.Search` measured: as evaluations, and kept in the run folder as a board's are."""
+"""Seconds that the caller of `egrl.Search` measured, as evaluations; the run folder keeps them like a board's."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, frac
         assert population.standings()[0].score == max(best.values())
 
 
-def test_a_gnns_mapping_a_guest_and_a_sampled_chromosome_are_anchored_on_what_ran():
+def test_a_gnns_mapping_an_immigrant_and_a_sampled_chromosome_are_anchored_on_what_ran():
     population = create(fraction=0.5)
     ran = maps(population)
     fitness = np.arange(len(ran), dtype=np.float64)

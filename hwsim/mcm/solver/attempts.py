@@ -180,22 +180,9 @@ def attempt_keys(
     for k in range(count if possible else 0):
         for v in range(n):
             order[v] = v if free else orders[min(k, len(orders) - 1), v]
-        proposed_k, row = proposed[k] if len(proposed) else no_proposal, weights[min(k, len(weights) - 1)]
+        fixing, row = proposed[k] if len(proposed) else no_proposal, weights[min(k, len(weights) - 1)]
         found[k], counter, failures[k] = attempt(
-            graph,
-            state,
-            row,
-            proposed_k,
-            order,
-            free,
-            key[k],
-            0,
-            budget,
-            stop,
-            assigned,
-            scratch,
-            ends,
-            no_runs,
+            graph, state, row, fixing, order, free, key[k], 0, budget, stop, assigned, scratch, ends, no_runs
         )
         if not found[k] and not stop[0]:
             # The tables of the runs are made for the first key that needs them.
@@ -206,7 +193,7 @@ def attempt_keys(
                 graph,
                 state,
                 row,
-                proposed_k,
+                fixing,
                 order,
                 free,
                 key[k],

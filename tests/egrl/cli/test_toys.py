@@ -11,7 +11,7 @@ from toys import ABLE, TOYS
 from workloads.errors import InputError
 
 
-def test_a_problem_with_a_model_is_certified_against_its_rival():
+def test_a_problem_with_a_model_is_certified_against_its_baseline():
     chain = ABLE["chain"]()
     report, best = bound.bound_report(chain, 1.0, 0, {})
     assert report["gap"] == 0

@@ -124,7 +124,7 @@ def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_
     assert drawing.numbers["best"]["mean_share"] == pytest.approx(mean / [2**35, 24 * 2**20, 4 * 2**20])
 
 
-def test_every_picture_has_the_name_of_the_problems_own_rival(runs):
+def test_every_picture_has_the_name_of_the_problems_own_baseline(runs):
     run = PastRun.read(runs["warm"])
     run.problem.about = replace(run.problem.about, baseline_name="the first fit")
     for figure in (utilisation, bands, breakdown, shift):

@@ -59,7 +59,7 @@ def test_names_without_parts_tell_of_no_parts():
     assert PARTS not in [section.title for section in gained(problem, problem.baseline.mapping)]
 
 
-def test_the_words_are_those_of_the_page_and_the_rival_comes_first():
+def test_the_words_are_those_of_the_page_and_the_baseline_comes_first():
     about = About("nnpi", "alexnet", "nnpi", baseline_name="the compiler")
     shown = Table("What moved", "Two weights lie elsewhere.", [("from", "")], [["dram"], ["llc"]])
     rows = glossary(about, [shown], "first", False).rows

@@ -90,7 +90,7 @@ def test_a_search_whose_caller_measures_has_the_twin_from_the_first_seconds_on(i
     assert seen[0] == "start"
 
 
-def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_guests():
+def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_immigrants():
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     method = build(
         Context([problem], Archive([problem]), 0, [problem.baseline.mapping], costs=Costs(True)),
