@@ -28,9 +28,9 @@ from egrl.core.state import (
     check_pending,
     check_tree,
     metrics_row,
+    state_mismatch,
     update_champion,
 )
-from egrl.core.state_check import state_mismatch
 from hwsim.jit import clock
 from workloads.errors import InputError
 from workloads.references import ran_outside

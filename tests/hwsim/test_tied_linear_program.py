@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from hwsim import tied_linear_program
 from hwsim.linear_program import LinearProgram, Sheet, linear_bound, proven_bound, relax
+from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.exact import solve as nnpi_exact
 from hwsim.nnpi.exact.model import build
-from hwsim.nnpi.polish import polish
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.tied_linear_program import Colours, tie, tied_bound
 from workloads.load import load
@@ -112,7 +112,7 @@ def test_a_large_network_is_solved_by_ties(decoder, monkeypatch):
     assert "tied" in found.proof
     assert found.mapping is not None
     assert not decoder.judge(found.mapping)
-    _, polished_s = polish(decoder.tables, found.mapping, steps=5_000)
+    _, polished_s = anneal(decoder.tables, found.mapping, steps=5_000)
     assert found.bound_s <= polished_s
     assert found.model_cost_s <= 1.3 * found.bound_s
 

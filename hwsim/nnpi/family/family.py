@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from hwsim.family import Effects, Family, Model, Parameter, PartTimes
 from hwsim.jit import kernel
 from hwsim.keys import uniform
+from hwsim.nnpi.annealing import CHANCE, DRAWS, move
 from hwsim.nnpi.family.cost import Tape, Terms, gradients, no_tape, predictions, seconds
 from hwsim.nnpi.family.op_times import op_slopes
 from hwsim.nnpi.family.terms import ACCESS_SHARE, EFFECTS, LAUNCH_S, Layout
-from hwsim.nnpi.polish import CHANCE, DRAWS, move
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
 from hwsim.nnpi.tables import Tables

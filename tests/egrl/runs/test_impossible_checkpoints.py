@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from egrl.cli.main import main
-from egrl.core.state_check import state_mismatch
+from egrl.core.state import state_mismatch
 from egrl.runs import checkpoint
 
 

@@ -229,7 +229,7 @@ def _anneal(
     return best, best_cost, current, cost
 
 
-def polish(
+def anneal(
     tables: Tables,
     mapping: Mapping16,
     *,
