@@ -33,7 +33,7 @@ class Run:
         deployable: final speedup of the deployable policy; None where the method has none.
         seconds: wall time of the search.
         evaluations: made.
-        model_calls, model_seconds: as `egrl.core.model_use.ModelUse` counts them.
+        model_calls, model_seconds: as `egrl.core.method.ModelUse` counts them.
     """
 
     method: str

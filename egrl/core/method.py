@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ import numpy as np
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION
 from egrl.core.keys import run_keys
-from egrl.core.model_use import ModelUse
 from egrl.core.proposals import Proposals
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 
@@ -89,6 +89,31 @@ class Method(ABC):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Bring a new method to a state; the inverse of `state_dict`."""
         raise NotImplementedError("load_state_dict: expected of a method that has a state_dict")
+
+
+@dataclass
+class ModelUse:
+    """A counter in a run's context: code that calls the simulator outside the loop adds its calls here.
+
+    Attributes:
+        calls: complete plans scored. A plan that is replayed from some decision on counts as the share that is
+            replayed. A solver's own steps do not count: for a solve only `seconds` are counted.
+        seconds: wall time of all this, without the compiling of kernels.
+    """
+
+    calls: float = 0.0
+    seconds: float = 0.0
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the seconds of a block."""
+        from hwsim.jit import clock  # numba is slow to import, and a method without a model needs none of it
+
+        begun = clock()
+        try:
+            yield
+        finally:
+            self.seconds += clock() - begun
 
 
 @dataclass

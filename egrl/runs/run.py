@@ -17,8 +17,7 @@ from egrl.core import atomic, loop, mapping_file
 from egrl.core.archive import Archive
 from egrl.core.from_rules import FromRules, rules_of
 from egrl.core.mapping_file import PLACE
-from egrl.core.method import Context, Costs, Method
-from egrl.core.model_use import ModelUse
+from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.core.state import SearchState
 from egrl.measure import executors

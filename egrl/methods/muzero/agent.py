@@ -36,8 +36,7 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from egrl.core.method import Context
-from egrl.core.model_use import ModelUse
+from egrl.core.method import Context, ModelUse
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.fitting import shapes
 from egrl.methods.muzero.learner import MuZeroLearner

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.model_use import ModelUse
+from egrl.core.method import ModelUse
 from egrl.mcts.embeddings import map_leaves
 from egrl.methods.revise.elites import Finished, order
 from hwsim.problem import Floats
