@@ -155,7 +155,7 @@ class Population:
     def probabilities(self, observation: Observation, chosen: NDArray[np.int64] | None = None) -> Floats:
         """Probabilities float32 [M, N, H, C] of the members at positions `chosen` (default: all).
 
-        With `readout = "greedy"` a decision's most probable choice (of equal ones the first) has probability 1.
+        With `readout = "greedy"` a decision's most probable choice (the first, if several are equal) has probability 1.
         """
         members = self.members if chosen is None else [self.members[i] for i in chosen]
         probabilities = self._policies.probabilities(members, observation)
@@ -165,7 +165,7 @@ class Population:
         return probabilities
 
     def standings(self) -> list[Individual]:
-        """Everyone that has been measured and may still have children, best first (of equal ones the older)."""
+        """All measured individuals that may still have children, best first, then oldest first."""
         measured = [m for m in self.members if m.fitness.valid]
         best = [] if self.best_gnn is None else [self.best_gnn]
         everyone = {(m.id, m.encoding): m for m in [*best, *self.islands.individuals(), *measured]}

@@ -156,7 +156,7 @@ class Walk:
         return children + [Child(Gnn(weights), (), "walk", mutated=True) for weights in around]
 
     def _remember(self, scout: Individual) -> None:
-        """Keep the best scout since the last walk began; of equal ones the newest."""
+        """Keep the best scout since the last walk began; the newest, if several are equal."""
         assert isinstance(scout.genome, Gnn)
         if scout.origin != "centre" and (self._best_scout is None or scout.score >= self._best_scout[0]):
             self._best_scout = (scout.score, scout.genome.weights)

@@ -268,7 +268,7 @@ class Fastest:
     """The run with the highest speedup.
 
     Attributes:
-        run: that run; of equal ones the first.
+        run: that run; the first, if several are equal.
         speedup: of its best mapping.
         remarks: lines about runs that are not shown.
     """

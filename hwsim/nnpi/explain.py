@@ -44,7 +44,7 @@ def _memory(memories: tuple[str, ...], choice: int) -> str | None:
 
 
 def _bound_by(tables: Tables, i: int, traffic: list[float], memories: tuple[str, ...]) -> str:
-    """The largest term of the op's roofline; of equal ones compute, then the slower memory."""
+    """The largest term of the op's roofline; among equal ones compute, then the slower memory."""
     if tables.measured[i]:
         terms = {"measured": float(tables.compute_s[i])}
     else:

@@ -32,7 +32,7 @@ def _in_conflict(t: Tables, choice: NDArray[np.int16], node: int) -> bool:
 
 @kernel
 def best_answer(t: Tables, choice: NDArray[np.int16], tree: Usage, n: int) -> tuple[int, bool]:
-    """The strategy of a node with the fewest forbidden costs, of equal ones the cheapest, while the others keep theirs;
+    """The strategy of a node with the fewest forbidden costs, then the least cost, while other nodes keep theirs;
     and whether it has fewer than now. It fits the limit or uses no more than now; ties are left as they are."""
     lower, upper, first = t.lower[n], t.upper[n], t.first[n]
     held = t.usage[first + choice[n]]

@@ -56,7 +56,7 @@ class Elite(NamedTuple):
 
 
 class Elites:
-    """The best `count` games of each of P problems; of equal ones the earlier.
+    """The best `count` games of each of P problems; the earliest, if several are equal.
 
     Attributes:
         games: for each problem, the best first.

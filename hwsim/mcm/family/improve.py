@@ -101,7 +101,7 @@ def anneal(
     temperature: tuple[float, float],
     key: np.uint64,
 ) -> tuple[Places16, float]:
-    """The best partition int16 [N] of an annealing from `start`, and its value; the first of equal ones.
+    """The best partition int16 [N] of an annealing from `start`, and its value; the first, if several are equal.
 
     One that lacks memory is the best only until there is another. `temperature` is the first and the last, as shares
     of the value; `neighbours` are of all nodes, [2 E], and where those of each begin, [N + 1].

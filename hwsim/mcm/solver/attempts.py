@@ -163,7 +163,7 @@ def attempt_keys(
     budget: int,
     stop: NDArray[np.int64],
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_], NDArray[np.int64]]:
-    """A partition a key without complete search: assignment int16 [B, N] (-1 if none), found [B], taken back [B].
+    """A partition per key, without complete search: assignment int16 [B, N] (-1 if none), found [B], taken back [B].
 
     `weights` [1 or B, N, C] or [1, 1, C] for all nodes; `proposed` [B, N] or [0, 0]; `orders` [1 or B, N] or [0, N] for
     random ones; `stop` int64 [1], set to another value than 0 from outside when time is over.
@@ -171,7 +171,7 @@ def attempt_keys(
     count, n, free = len(key), len(graph.node), len(orders) == 0
     out = np.full((count, n), -1, np.int16)
     found, failures = np.zeros(count, np.bool_), np.zeros(count, np.int64)
-    state, assigned, scratch = new_sweep_state(graph), np.empty(n, np.int64), np.empty((3, n + 1), np.int64)
+    state, assigned, work = new_sweep_state(graph), np.empty(n, np.int64), np.empty((3, n + 1), np.int64)
     order, no_proposal, no_runs = np.empty(n, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int64)
     # Runs that a sweep corrects may end anywhere; those that stand as they are end where no edge jumps over a run.
     ends, needed = np.arange(1, n + 1), no_runs
@@ -180,9 +180,9 @@ def attempt_keys(
     for k in range(count if possible else 0):
         for v in range(n):
             order[v] = v if free else orders[min(k, len(orders) - 1), v]
-        fixing, row = proposed[k] if len(proposed) else no_proposal, weights[min(k, len(weights) - 1)]
+        fix, row = proposed[k] if len(proposed) else no_proposal, weights[min(k, len(weights) - 1)]
         found[k], counter, failures[k] = attempt(
-            graph, state, row, fixing, order, free, key[k], 0, budget, stop, assigned, scratch, ends, no_runs
+            graph, state, row, fix, order, free, key[k], 0, budget, stop, assigned, work, ends, no_runs
         )
         if not found[k] and not stop[0]:
             # The tables of the runs are made for the first key that needs them.
@@ -190,20 +190,7 @@ def attempt_keys(
                 needed, strict_needed = runs_needed(graph, ends), runs_needed(graph, strict)
             left = budget - failures[k]
             found[k], counter, more = attempt(
-                graph,
-                state,
-                row,
-                fixing,
-                order,
-                free,
-                key[k],
-                counter,
-                left,
-                stop,
-                assigned,
-                scratch,
-                ends,
-                needed,
+                graph, state, row, fix, order, free, key[k], counter, left, stop, assigned, work, ends, needed
             )
             failures[k] += more
             if not found[k] and strict_needed[0] <= graph.chips:

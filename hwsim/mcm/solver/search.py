@@ -185,7 +185,7 @@ def search_keys(
     budget: NDArray[np.int64],
     stop: NDArray[np.int64],
 ) -> tuple[NDArray[np.int16], NDArray[np.int64], NDArray[np.int64]]:
-    """A partition a key: assignment int16 [B, N] (-1 if none), status int64 [B], decisions taken back int64 [B].
+    """A partition per key: assignment int16 [B, N] (-1 if none), status int64 [B], decisions taken back int64 [B].
 
     `weights` [1 or B, N, C] for SAMPLE; `proposed` [B, N] for FIX, [0, 0] for SAMPLE; `orders` [1 or B, N] or [0, N]
     for random ones; `budget` int64 [B], decisions that may be taken back; `stop` as in `search`.

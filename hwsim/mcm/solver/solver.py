@@ -181,7 +181,9 @@ class Solver:
             or len(orders) not in (1, len(keys))
             or (np.sort(orders, axis=1) != np.arange(n)).any()
         ):
-            raise ValueError(f"order: expected the numbers 0 to {n - 1}, once each, a row or a row a key")
+            raise ValueError(
+                f"order: expected the numbers 0 to {n - 1}, once each, in one row or a row per key"
+            )
         number = np.ascontiguousarray(keys, np.uint64)
         if seconds is not None:  # compile before the clock runs
             attempt_keys(self.positions, p, proposed[:0], orders, number[:0], 0, np.zeros(1, np.int64))
