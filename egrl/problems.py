@@ -16,7 +16,7 @@ from workloads.references import failed
 
 
 def _given(value: Any, load: Callable[[str], Any]) -> Any:
-    """What a name or a file stands for; an object as it is."""
+    """Load a name or a file; an object is returned unchanged."""
     return load(value) if isinstance(value, str) else value
 
 
@@ -30,9 +30,9 @@ def _on_chips(
     paper: dict[str, Any] | None = None,
     workloads: Callable[[], list[dict[str, object]]] = list,
 ) -> ProblemDefinition:
-    """A problem on chips that ship: `load` are those of workload and chip, `chips` their names and the default.
+    """A problem with chips that ship: `load` has the loaders of workload and chip, `chips` their names and the default.
 
-    `describe` says of a chip a line and what else `egrl list chips --json` has.
+    `describe` gives a line about a chip, and the other keys of `egrl list chips --json`.
     """
     load_workload, load_chip = load
     names, first = chips
@@ -260,15 +260,15 @@ KIND = plugins.Kind(
 )
 """What plug-ins of the group `egrl.problems` are."""
 PARTS = ("about", "space", "baseline", "evaluate", "judge", "fingerprint")
-"""What every `Problem` has."""
+"""Attributes of every `Problem`."""
 DEFAULT_CHIP = "default"
-"""The chip that a class or function is given where the user names none."""
+"""The chip that a class or function gets if the user names none."""
 
 
 def find_problem(name: str) -> ProblemEntry:
     """The problem called `name`: one of the package's, a plug-in's, or MODULE:NAME.
 
-    InputError in one line where there is none, or its code cannot be imported.
+    InputError in one line if there is none, or if its code cannot be imported.
     """
     if name in PROBLEMS:
         plugins.installed(KIND)  # says which plug-ins cannot have their names
@@ -316,9 +316,9 @@ def list_problems() -> list[dict[str, object]]:
 
 
 def entry_of(found: plugins.Outside) -> ProblemEntry:
-    """The problem that code outside the package defines. InputError where it defines none.
+    """The problem that code outside the package defines. InputError if it defines none.
 
-    Where it says nothing of files, a run keeps none: it is gone on with from the same workload and chip.
+    If the code names no files, a run keeps none, and is resumed from the same workload and chip.
     """
     thing = found.thing
     if isinstance(thing, ProblemEntry):

@@ -44,10 +44,10 @@ COMMANDS: dict[str, str] = {
 }
 
 MODULES: dict[str, str] = {"import": "import_model"}
-"""Commands whose file has another name, because theirs is a word of Python."""
+"""Commands whose file has another name, because theirs is a keyword of Python."""
 
 TORCH = {"torch": "torch", "torch_geometric": "torch-geometric"}
-"""Modules that networks need and much else does not, by the name to install."""
+"""Modules that only networks need, with the names to install."""
 
 
 class _Lazy(NamedGroup):
@@ -159,7 +159,7 @@ def _main(argv: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _notices_as_lines() -> Iterator[None]:
-    """Each `Notice` is one line on stderr, once, and none where the command is quiet; other warnings are Python's."""
+    """Print each `Notice` once, as one line on stderr, unless the command is quiet; other warnings are Python's."""
     from egrl.cli.output import readable
     from egrl.core.log import LOG
     from workloads.errors import Notice

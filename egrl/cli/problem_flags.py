@@ -1,4 +1,4 @@
-"""What a command is about: a problem and a mapping, named by a run folder or by flags."""
+"""The problem and the mapping of a command, from a run folder or from flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run folder read again: what was searched for, the problem as it was then, and what came of it."""
+"""Reading a run folder: its options, its problem, and its results."""
 
 from __future__ import annotations
 

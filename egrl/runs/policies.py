@@ -1,4 +1,4 @@
-"""The policies that a run, or a pre-training, left along its way."""
+"""The policies that a run or a pre-training saved."""
 
 from __future__ import annotations
 

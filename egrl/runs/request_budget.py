@@ -1,4 +1,4 @@
-"""A budget in requests to boards: how many mappings it is good for, and how often the best of them are asked again.
+"""A budget in requests to boards: how many mappings it allows, and how often the best are measured again.
 
     requests = the baseline, before anything else + one request per evaluation + one per generation, which measures
                the best afresh + naming the best, at the end

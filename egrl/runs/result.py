@@ -1,4 +1,4 @@
-"""What a search leaves, for Python and for notebooks."""
+"""The result of a search, for Python and for notebooks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hwsim.problem import Mapping16, Problem
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a search leaves.
+    """The result of a search.
 
     Attributes:
-        problem: what was searched.
-        summary: what summary.json of a run folder holds.
+        problem: the problem that was searched.
+        summary: the content of summary.json.
         mapping: the best valid mapping int16 [N, H], or None.
         folder: the run folder; None where the search was in memory.
     """

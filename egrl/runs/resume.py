@@ -1,6 +1,7 @@
-"""A configuration that stands in a file: of a run that goes on, or that is run again.
+"""Configurations from a file: of a run that is resumed, or that is run again.
 
-A run goes on with a larger budget, and with what changes no result. A file runs no code that the user did not name.
+A run is resumed with a larger budget, and with options that change no result. A file runs no code that the user did not
+name.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def _budget_of(options: RunOptions) -> dict[str, Any]:
 
 
 def nothing_left(resolved: RunConfig, end: str, folder: Path) -> str:
-    """Why a run that was resumed did nothing, and how it would do more; `end` is `stopped` of its summary."""
+    """Why a resumed run did nothing, and how to continue it; `end` is `stopped` of its summary."""
     again = ["egrl", "run", "--resume", str(folder), *code_flags(resolved)]
     if end == METHOD:
         return "nothing was left to do: the method has no more to propose"

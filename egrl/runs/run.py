@@ -1,6 +1,6 @@
-"""A run: its configuration, its method and the folder that it leaves; a new one, or one that goes on.
+"""A run: its configuration, its method and its folder; a new run, or one that is resumed.
 
-Everything that can be wrong with the input is found here, before a run folder exists.
+All errors in the input are found here, before a run folder exists.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 STARTS = ("cold", "compiler", "rules", "exact")
-"""What a run can begin with by name."""
+"""Starts that have a name."""
 
 
 @dataclass
@@ -49,11 +49,11 @@ class Run:
     """A run that is ready to search.
 
     Attributes:
-        config: what was asked for, resolved.
+        config: the resolved configuration.
         method: built from `context`.
         context: one problem, the archive, the start mapping.
         folder: the run folder, open; None if the run is in memory.
-        state: how far the run has come; None before its first evaluation.
+        state: the state of the search; None before the first evaluation.
     """
 
     config: RunConfig
@@ -83,7 +83,7 @@ class Run:
         _fix(self.folder, self.config)
 
     def restore(self) -> None:
-        """Bring the method and the archive to the folder's last checkpoint, and its config.toml to this config.
+        """Restore method and archive from the folder's last checkpoint, and write this config to its config.toml.
 
         InputError if the folder is damaged, or of another simulator.
         """
@@ -98,7 +98,7 @@ class Run:
             self.folder.keep_inputs(config.to_toml(self.config), [self.problem], copies)
 
     def write_config(self) -> None:
-        """Write config.toml if it says anything else. RunFailure if the disk refuses."""
+        """Write config.toml if its content would change. RunFailure if the disk refuses."""
         if self.folder is not None:
             self.folder.write_config(config.to_toml(self.config))
 
@@ -108,7 +108,7 @@ class Run:
 
 
 def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition | None = None) -> Run:
-    """A run of a method on a problem, in memory so far. InputError if the one does not serve the other.
+    """A run of a method on a problem, in memory so far. InputError if the method cannot work on the problem.
 
     `definition` is the method, unless it is a registered one.
     """
@@ -156,8 +156,8 @@ def reopen(
 ) -> Run:
     """The run of a folder, closed with the stack, with the options that are `given` changed; then `restore` it.
 
-    `settings` repeat what code the settings of the run name. `external`: the caller measures. InputError if there is
-    no such run, or if it cannot go on so.
+    `settings` repeat the code that the settings of the run name. `external`: the caller measures. InputError if there
+    is no such run, or if it cannot go on so.
     """
     path = _path(resume, "--resume")
     folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
@@ -172,7 +172,7 @@ def reopen(
 
 
 def _fix(folder: run_folder.RunFolder, resolved: RunConfig) -> None:
-    """Say what the run is made with, and must go on with."""
+    """Set the settings that may not change when the run is resumed."""
     folder.settings, folder.defaults = fixed_settings(resolved), default_settings(resolved)
 
 
@@ -201,7 +201,7 @@ def _path(value: Any, flag: str) -> Path:
 
 
 def check_device(name: str) -> str:
-    """The name of a torch device that is there; InputError where it is not."""
+    """The name of an available torch device. InputError if it is not available."""
     if name == "cpu":
         return name
     import torch
@@ -236,7 +236,7 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
 
 
 def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> dict[str, bytes]:
-    """What a run has besides workload and chip, from its first moment on: name in the run folder -> content."""
+    """Files of a new run folder besides workload and chip: name -> content."""
     copies = {}
     if start is not None and options.start != "compiler":
         copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
@@ -252,7 +252,7 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
 
 
 def _layout(problem: Problem, places: Sequence[Mapping[str, Any] | None]) -> str:
-    """JSON of the baseline's own layout, where it is no mapping of the problem: of each node its place, if any."""
+    """JSON of the baseline's own layout, which no mapping of the problem expresses: a place per node, if it has one."""
     document = {
         "kind": "layout",
         "version": 1,

@@ -1,4 +1,4 @@
-"""summary.json: what a run reached, against its baseline and bound."""
+"""summary.json: the results of a run, its baseline and its bound."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def named_before(run: Path, evaluations: int, budget: Mapping[str, Any]) -> dict
 
 
 def sentence(summary: Mapping[str, Any], folder: str) -> str:
-    """The summary for people, a short line for each thing."""
+    """The summary as short lines of text."""
     best, baseline, about = summary["best"], summary["baseline"], about_of(summary)
     head, count = f"{summary['workload']} on {summary['chip']}, {summary['method']}:", _spent(summary)
     if best is None:

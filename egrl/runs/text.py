@@ -19,13 +19,13 @@ KEYS = {"baseline_name": "rival"}
 
 
 def table_of(about: About) -> dict[str, Any]:
-    """The words as a table; names and unit stand beside it."""
+    """The words as a table, without names and unit, which documents have as keys of their own."""
     words = asdict(about).items()
     return {KEYS.get(k, k): v for k, v in words if k not in ("name", "workload", "chip", "unit")}
 
 
 def about_of(document: Mapping[str, Any]) -> About:
-    """The words in a summary, or in a workload's part of comparison.json; where it is older, those of any problem."""
+    """The words in a summary, or in a workload's part of comparison.json; the default of a word that it lacks."""
     found = About(document["problem"], document["workload"], document["chip"])
     kept = document.get(TABLE)
     given = kept if isinstance(kept, Mapping) else {}
@@ -82,13 +82,13 @@ def shown(unit: str) -> str:
 
 
 def better(unit: str) -> str:
-    """What a mapping of a lower cost is called."""
+    """The comparative for a lower cost: "faster" or "cheaper"."""
     return "faster" if unit == SECONDS else "cheaper"
 
 
 def cost_text(cost: float, unit: str, digits: int = 2) -> str:
-    """A cost with its unit; seconds from one on, and costs that are none, with two digits more; whole costs that are no
-    seconds as whole numbers."""
+    """A cost with its unit. Seconds below 1 are microseconds with `digits` digits; other costs have two digits more, or
+    none if they are whole numbers in another unit."""
     if unit == SECONDS and cost >= 1.0:
         return f"{cost:.{digits + 2}f} s"
     places = digits if unit == SECONDS else 0 if cost.is_integer() else digits + 2

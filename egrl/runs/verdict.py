@@ -1,4 +1,4 @@
-"""The verdict of a run in words: what can be gained at most, what of it is found, and what takes the time."""
+"""The verdict of a run in words: the most that can be gained, how much of it is found, and what takes the time."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _of_the_time(best: Mapping[str, Any], before: str) -> str:
 
 
 def distance(gap: float | None) -> str:
-    """How far from the best possible; "" where that is unknown."""
+    """The gap to the best possible, in words; "" if it is unknown."""
     if gap is None:
         return ""
     if abs(gap) <= OPTIMAL:

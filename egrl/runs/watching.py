@@ -1,4 +1,4 @@
-"""How runs that may still be searching go on, from what their folders hold now."""
+"""The state of runs that may still be searching, read from their folders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = ("run", "evaluations", "best", "bound", "by", "boards busy", "left", "
 
 @dataclass(frozen=True)
 class Watched:
-    """A run folder that is looked at again and again.
+    """A run folder that is read repeatedly.
 
     Attributes:
         path: the folder.
