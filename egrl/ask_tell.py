@@ -309,7 +309,7 @@ class Search:
 
     @_one_at_a_time
     def result(self, bound_seconds: float = 0.0) -> Result:
-        """What has been found so far; the search can go on. A bound is proved within `bound_seconds`, if there is none.
+        """The result so far; the search can continue. A bound is proved within `bound_seconds`, if there is none.
 
         Of measured seconds nothing is proved. A run folder gets the results, and a checkpoint.
         """
@@ -435,12 +435,12 @@ class CallerMeasures:
         self.waiting.append((proposals, key))
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
-        """What was given back since the last call, at once."""
+        """The results given back since the last call; it never waits."""
         results, self._results = self._results, []
         return results
 
     def rest(self) -> bool:
-        """What is handed out comes back, if the caller wants."""
+        """False: the caller may never give back what was handed out."""
         return False
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ LEAST = 10
 
 @dataclass(frozen=True)
 class Network:
-    """What was measured of one network.
+    """The measurements of one network.
 
     Attributes:
         name: the workload's.

@@ -1,4 +1,4 @@
-"""What a calibration says, for people: lines, and predicted against measured costs as a drawing."""
+"""A calibration as lines of text, and a drawing of predicted against measured costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from egrl.calibrate.measured import Network
 from egrl.figures.drawing import Drawing, plain
 
 NAMED = 12
-"""What was not learned is named up to so many."""
+"""Most names of parameters that were not learned."""
 
 
 def text_of(report: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a shell offers for the names that flags take: workloads, methods, chips, problems and figures.
+"""Completion in shells of the names that flags take: workloads, methods, chips, problems and figures.
 
 The shell asks click for it, which asks a parameter's type (`egrl` with `_EGRL_COMPLETE` set; see README.md).
 """

@@ -53,7 +53,7 @@ class Subject:
 def plan(
     workloads: Sequence[str], methods: Sequence[str], seeds: int, folder: Path, options: Mapping[str, Any]
 ) -> list[Subject]:
-    """What is to be run. InputError where an option is wrong or the folder holds runs of another configuration."""
+    """The runs of a comparison. InputError if an option is wrong or the folder holds runs of another configuration."""
     from egrl.methods import find_method
     from egrl.problems import build_problem
     from egrl.runs.config import RunOptions, resolve

@@ -232,7 +232,7 @@ class Archive:
         return self._scalars[name]
 
     def sources(self, tickets: NDArray[np.int64] | slice) -> NDArray[np.str_]:
-        """Who proposed some evaluations, str [B]."""
+        """The sources of some evaluations, str [B]."""
         return self._sources.take(tickets)
 
     def mappings(self, tickets: NDArray[np.int64]) -> Mapping16:

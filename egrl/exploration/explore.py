@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Exploration:
-    """What was found for W workloads on a grid of P points, or P0 x P1.
+    """The results of W workloads on a grid of P points, or P0 x P1.
 
     Attributes:
         workloads: W names.
@@ -129,7 +129,7 @@ def explore(
 def _plan(
     subjects: Sequence[Subject], chip: str, vary: Sequence[str], points: int, seed: int, time_limit_s: float
 ) -> Plan:
-    """What is to be explored. InputError where an argument or a file is wrong."""
+    """The problems to explore. InputError if an argument or a file is wrong."""
     if not time_limit_s > 0:
         raise InputError(f"--seconds-per-point: expected a number above 0, found {time_limit_s:g}")
     problems = [subject.on(chip) for subject in subjects]

@@ -1,4 +1,4 @@
-"""What an exploration says: the table, and what more of each parameter gains, in numbers and in words.
+"""The summary of an exploration: its table, and the gain from more of each parameter, in numbers and words.
 
 A gain is a speedup less 1, as everywhere. Two neighbouring points a and b with costs of the best mappings found, F, and
 proven bounds, L: the best possible costs lie in [L, F], so what the step gains, cost(a) / cost(b) - 1, lies between
@@ -22,7 +22,7 @@ from hwsim.problem import Problem
 from workloads.text import UNKNOWN, csv_cell, optional, size_text, table
 
 LITTLE = 0.01
-"""What is left to gain up to the end of a range counts as little below this share."""
+"""A remaining gain up to the end of a range counts as little below this share."""
 WIDE = 0.02
 """A gap above this is wide: texts say what narrows it."""
 SHARE = 1.1
@@ -86,7 +86,7 @@ def _workload(explored: Explored) -> dict[str, Any]:
 
 
 def _stand_in(problem: Problem) -> list[str]:
-    """What the baseline is, where it is a rule that stands in for something else."""
+    """The baseline, if it is a rule that stands in for something else."""
     named = baseline_text(problem.about, problem.baseline.name).removeprefix("the rule ")
     return [f"the rule is {named}"] if problem.about.stands_for else []
 

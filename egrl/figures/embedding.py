@@ -59,7 +59,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 
 
 def _valid(run: PastRun) -> Evaluations:
-    """What the run evaluated. InputError where nothing valid is among it."""
+    """The evaluations of the run. InputError if none is valid."""
     if run.summary.get("best") is None:
         raise InputError(f"{run.path}: expected a run with a valid mapping, found none yet")
     found = run.evaluations()

@@ -57,7 +57,7 @@ class _Workload(TypedDict):
 
 
 class _Exploration(TypedDict):
-    """What the figure and the page read of an explore.json."""
+    """The keys of an explore.json that the figure and the page read."""
 
     chip: Printable
     unit: Printable

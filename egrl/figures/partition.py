@@ -40,7 +40,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 
 
 def draw_shares(shown: Fastest, problem: Problem) -> Drawing:
-    """What of chips, links and SRAM the baseline's partition and the best use."""
+    """The use of chips, links and SRAM by the baseline's partition and by the best."""
     splits = splits_of(shown, problem)
     numbers = {**shown.numbers, "partitions": [{"label": s.label, **shares(s)} for s in splits]}
     return Drawing(shares_figure(splits, shown.title), plain(numbers), shown.remarks)

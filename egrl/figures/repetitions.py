@@ -205,7 +205,7 @@ def _key(run: PlottedRun) -> tuple[Any, ...]:
 
 
 def labels(runs: Sequence[PlottedRun]) -> list[str]:
-    """What the curve of each run is called: equal for repetitions, different for all others.
+    """The label of each run's curve: equal for repetitions, different for all others.
 
     That is the method, the start where not all runs have the same, and, where both are equal, the settings that differ.
     """

@@ -54,7 +54,7 @@ def read(path: Path, problem: str = "") -> Transferred:
 
 
 def baseline_name_of(given: Sequence[Transferred]) -> str:
-    """What the speedups are over, for people: "the compiler"; "the baseline" where there are several."""
+    """The name of the baseline of the speedups; "the baseline" if there are several."""
     names = {target.get("rival") for each in given for target in each.document["targets"]}
     return str(names.pop() or ANY_BASELINE) if len(names) == 1 else ANY_BASELINE
 

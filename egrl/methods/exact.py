@@ -101,7 +101,7 @@ class _Reached:
 
 
 class Anytime(Method):
-    """What is found and proved of a model that is solved little by little."""
+    """The best mapping and the bound of a model that is solved in many steps."""
 
     proves = True
 

@@ -1,4 +1,4 @@
-"""What the best mapping does otherwise than the baseline, and what that gains: sections of any problem."""
+"""Differences between the best mapping and the baseline, and their gains: sections for any problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the words of a page mean, for who did not run the search: those words that stand on it."""
+"""The glossary of a page: the meanings of the words that the page uses."""
 
 from __future__ import annotations
 

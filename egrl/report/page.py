@@ -24,7 +24,7 @@ from workloads.text import unit_for
 MOST_BYTES = 5_000_000
 """Of a page."""
 SAME_MODEL = "By the same model."
-"""What is said of all sections but the first that explain a cost which a board measured."""
+"""The note of all sections but the first that explain a cost which a board measured."""
 
 
 def page_of(runs: Sequence[PastRun]) -> str:
@@ -77,7 +77,7 @@ def headline_of(summary: Mapping[str, Any]) -> str:
 
 
 def sentence_of(summary: Mapping[str, Any]) -> str:
-    """What was reached, how far that is from the best possible, and what it took."""
+    """The result, its gap to the best possible, and the effort."""
     best = summary["best"]
     spent = f"{summary['evaluations']:,} evaluations, {summary.get('seconds', 0.0):,.0f} s"
     if best is None:
@@ -118,7 +118,7 @@ def _cost(cost: float, unit: str) -> str:
 
 
 def title_of(summary: Mapping[str, Any]) -> str:
-    """What was searched, where and how."""
+    """Workload, chip and method of the search."""
     return f"{summary['workload']} on {summary['chip']}, {summary['method']}, seed {summary.get('seed', 0)}"
 
 

@@ -44,7 +44,7 @@ def is_short(run: PastRun) -> bool:
 
 
 def _short(run: PastRun) -> str:
-    """What a search did that has no curve, as a sentence."""
+    """A sentence about a search that has no curve."""
     summary, best = run.summary, run.summary["best"]
     spent = f"{counted(summary['evaluations'], 'evaluation')} in {summary.get('seconds', 0.0):.1f} s"
     if best is None:
@@ -87,7 +87,7 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
 
 
 def _named(run: PastRun, label: str, evaluations: int, best: float) -> list[Line]:
-    """What the best was found to be when it was measured again at the end, where it was."""
+    """A line for the best as it was measured again at the end, if it was."""
     interval = (run.summary.get("evaluator") or {}).get("speedup_interval")
     named = (run.summary["best"] or {}).get("speedup", best)
     if interval is None and named == best:

@@ -1,4 +1,4 @@
-"""What a run is made of, in its folder: config.toml, copies of the user's files, the problems' own files.
+"""The input files in a run folder: config.toml, copies of the user's files, the problems' own files.
 
 Without these a run can neither go on nor be looked at. One that somebody deletes while the run goes on is written
 again; one that was changed is left as it is: `--resume` says what does not fit.

@@ -65,7 +65,7 @@ def problem_in(folder: Path, options: RunOptions, settings: Mapping[str, Any], g
 
 @dataclass(frozen=True)
 class Evaluations:
-    """What the run folder keeps of M evaluations, by ticket.
+    """M evaluations as the run folder keeps them, by ticket.
 
     Attributes:
         ticket: int64 [M].
@@ -145,12 +145,12 @@ class PastRun:
 
     @property
     def baseline_name(self) -> str:
-        """What the search was made over, whatever its speedups are over now."""
+        """The name of the run's own baseline, also if its speedups are relative to another one now."""
         return str(self.summary.get(MADE_OVER, about_of(self.summary).baseline_name))
 
     @property
     def start(self) -> str:
-        """What the search began with, for people."""
+        """The start of the search, in words."""
         return start_word(self.baseline_name, str(self.summary["start"]))
 
     def over(self, baseline: str) -> PastRun:

@@ -105,7 +105,7 @@ class Proving:
 
 
 def serve() -> None:
-    """What the process does: read the problem from stdin, and write what is proved to stdout, one line of JSON each."""
+    """The work of the process: read the problem from stdin, and write a line of JSON per bound to stdout."""
     end_with_parent()
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
         os.dup2(2, 1)  # solvers write to stdout what they like

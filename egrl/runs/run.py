@@ -64,7 +64,7 @@ class Run:
 
     @property
     def problem(self) -> Problem:
-        """What is searched."""
+        """The problem that is searched."""
         return self.context.problems[0]
 
     def keep(self, out: Any, stack: contextlib.ExitStack) -> None:

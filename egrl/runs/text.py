@@ -1,4 +1,4 @@
-"""What a run is called in texts: its baseline, its start, its costs and counts.
+"""Words for the baseline, the start, the costs and the counts of a run.
 
 The names come from the table that a run keeps of its problem (`About`), so no problem needs to be built for them.
 """
@@ -64,7 +64,7 @@ def advice(summary: Mapping[str, Any], layout: str = "") -> str:
 
 
 def start_word(baseline_name: str, start: str) -> str:
-    """What a run began with, for people: `--start compiler` is called by the name of the run's baseline."""
+    """The start of a run in words: `--start compiler` has the name of the run's baseline."""
     return baseline_name.removeprefix("the ") if start == "compiler" else start
 
 

@@ -46,7 +46,7 @@ def baseline_table(problem: Problem, cost: float | None = None, measured: bool =
 
 
 def rule_text(baseline: Mapping[str, Any]) -> str:
-    """What the best of the rules reaches beside the one that speedups are over; "" if that is not known."""
+    """The speedup of the best rule over the baseline's rule, in words; "" if it is not known."""
     best = baseline.get("best_rule")
     if best is None:
         return ""

@@ -66,7 +66,7 @@ class TagConfig(LearnedConfig):
 
 
 def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[Derivation, bool]:
-    """What is searched, and whether every plan of it is valid as it is.
+    """The derivation to search, and True if all its plans are valid.
 
     Raises:
         InputError: "derivation" or "domains" for a problem that has none.

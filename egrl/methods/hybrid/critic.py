@@ -123,7 +123,7 @@ class CriticMember:
         return np.array(new, np.int16).reshape(-1, *problem.space.shape)
 
     def _tickets(self) -> NDArray[np.int64]:
-        """What was told of this problem lately: half the window, still at hand whatever has been measured since."""
+        """The latest results of this problem: half the window, which is kept whatever is measured meanwhile."""
         archive = self._context.archive
         tickets = np.arange(max(0, self._told - archive.window // 2), self._told)
         return tickets[archive.column("problem")[tickets] == self._context.number]

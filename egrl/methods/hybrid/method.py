@@ -52,7 +52,7 @@ PAPER_POPULATION: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Parts:
-    """What a hybrid is made of; at least one of population and learner.
+    """The parts of a hybrid; it has a population, a learner or both.
 
     Attributes:
         network: the actor of members and learner.

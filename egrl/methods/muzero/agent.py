@@ -107,7 +107,7 @@ class Shown:
         return action
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps: the mappings of slots that imitate."""
+        """The state for a checkpoint: the mappings of slots that imitate."""
         return {str(b): self._mapping[b] for b in np.flatnonzero(self.imitating & self.led).tolist()}
 
     def load(self, state: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ Points = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Task:
-    """What an optimiser is told of a problem: numbers of choices int64 [D], a first point int64 [D], a seed."""
+    """A problem as an optimiser sees it: numbers of choices int64 [D], a first point int64 [D], a seed."""
 
     choices: Points
     first: Points

@@ -24,7 +24,7 @@ class Finished:
     actions: tuple[int, ...]
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         return {**vars(self), "actions": np.array(self.actions, np.int16)}
 
     @staticmethod
@@ -83,7 +83,7 @@ class Elites:
         return actions[: int(self._rng.integers(len(actions)))]
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         return {
             "games": [
                 [[elite.returned, np.array(elite.actions, np.int16), elite.mapping] for elite in best]

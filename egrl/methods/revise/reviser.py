@@ -170,7 +170,7 @@ class Reviser:
         walk.rate = walk.rate or 1 / len(self._orders[g])  # as if every game were played to its end
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         walks = [vars(walk) | {"fresh": list(walk.fresh) if walk.fresh else None} for walk in self._walks]
         return {
             "walks": [{"wish": walk.pop("proposal"), **walk} for walk in walks],
