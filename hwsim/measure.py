@@ -1,4 +1,4 @@
-"""How anything is measured on real hardware: a board behind a script, or a transform on this machine.
+"""Measuring on real hardware: a board behind a script, or a transform on this machine.
 
     repeat        one thing: warm up, then repeat until its interval is narrow enough or a cap is reached
     interleave    several candidates in turn, until one is apart from the others: who is named the best is asked last
@@ -37,7 +37,7 @@ OF_MAD = 1.4826
 
 @dataclass(frozen=True)
 class Practice:
-    """How something is measured.
+    """Rules of measuring.
 
     Attributes:
         warmup: first runs that are thrown away.
@@ -59,7 +59,7 @@ class Practice:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured, in seconds, and what it says.
+    """Samples in seconds, and their statistics.
 
     Attributes:
         samples: at least one, in the order of measuring.
@@ -117,7 +117,7 @@ def relative_noise(samples: Sequence[float]) -> float:
 
 
 def samples_needed(noise: float, width: float, most: int) -> int:
-    """How many samples make the interval of a median `width` narrow under that relative noise: 1 .. most."""
+    """The number of samples, 1 .. most, that make the interval of a median `width` narrow under that relative noise."""
     return max(1, min(most, math.ceil((Z95 * OF_MEDIAN * noise / width) ** 2)))
 
 

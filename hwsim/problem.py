@@ -160,7 +160,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What every speedup is relative to.
+    """The mapping that speedups are relative to.
 
     Attributes:
         mapping: int16 [N, H].
@@ -201,7 +201,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Bound:
-    """What is proved about all mappings, and how.
+    """A proven limit on all mappings.
 
     Attributes:
         cost: no mapping has a lower noise-free cost; 0 if nothing is proved about costs.
@@ -233,7 +233,7 @@ UNPROVED = Bound(0.0, math.inf, "nothing is proved", 0.0)
 
 @dataclass(frozen=True)
 class About:
-    """What texts and figures call a problem and its parts.
+    """The names of a problem and its parts in texts and figures.
 
     Attributes:
         name: the name on the command line: "nnpi", "mmap" …
@@ -270,9 +270,9 @@ class About:
 
 
 class Problem(Protocol):
-    """What a mapping costs on some hardware. A problem does not change after construction, and it must pickle.
+    """A workload on some hardware, and the cost of each mapping.
 
-    What a problem may offer beyond this is one capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
+    A problem does not change after construction, and it can be pickled. What a problem may offer beyond this is one capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
 
     Attributes:
         about: names and words for texts.

@@ -1,4 +1,4 @@
-"""What a problem shows of a mapping beside its baseline, as data; the code that draws it decides on the looks.
+"""A mapping beside the baseline, as data for a page; the code that draws it decides on the looks.
 
 Every section has a `title`, and a sentence `says` about what it shows. Units are "s" (seconds), "B" (bytes) or ""
 (none).
@@ -178,4 +178,4 @@ class HasSections(Protocol):
     """A problem with more to show of a mapping than its choices; a page has these instead of a map of its memories."""
 
     def sections(self, mapping: Mapping16) -> Sequence[Section]:
-        """What to show of one mapping [N, H] beside the baseline. Raises ValueError as `evaluate` does."""
+        """The sections of one mapping [N, H] beside the baseline. Raises ValueError as `evaluate` does."""

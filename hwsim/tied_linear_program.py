@@ -47,7 +47,7 @@ class Colours:
 
 @dataclass(frozen=True)
 class Tied:
-    """What the small programs gave.
+    """The result of the small programs.
 
     Attributes:
         bound: on the whole program's objective.

@@ -131,7 +131,7 @@ class FftProblem:
         return found
 
     def _kept(self) -> dict[str, float]:
-        """What earlier runs measured, by the text of the plan."""
+        """The seconds that earlier runs measured, by the text of the plan."""
         if not self.about.measured or not self.config.cache:
             return {}
         from hwsim.fft import costs
@@ -246,7 +246,7 @@ class FftProblem:
             return None, f"wisdom ({file}) has {found.plan}: {error}"
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
-        """What keeps the plan of one mapping [N, 1] from being a DFT, by code that shares nothing with it."""
+        """Violations of the plan of one mapping [N, 1], by code that shares nothing with `evaluate`."""
         plan = self.derivation.decode(mapping)
         return judge(str(plan), plan.size)
 

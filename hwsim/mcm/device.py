@@ -1,4 +1,4 @@
-"""What a partition costs on a simulated package: an order on every chip, the memory that needs, messages on the ring.
+"""The cost of a partition on a simulated package: an order on every chip, its memory, messages on the ring.
 
 Source: the MCM paper measures on hardware that nobody else has (sections 5.3 and 5.4) and names what an analytical
 model misses: the order of operations that a later pass chooses, the peak memory that follows from it, traffic between
@@ -259,7 +259,7 @@ def _finish(
 
 @dataclass(frozen=True)
 class DeviceRun:
-    """What B partitions do on the device; without acyclic rule and with it.
+    """Times and peaks of B partitions on the device; without acyclic rule and with it.
 
     Attributes:
         chip_s, link_s: float64 [B, C], busy seconds per sample.
@@ -278,7 +278,7 @@ class DeviceRun:
 
 
 def run(tables: DeviceTables, places: NDArray[np.int16]) -> DeviceRun:
-    """What partitions int16 [B, N] on chips that exist do on the device."""
+    """Times and peaks of partitions int16 [B, N] on chips that exist."""
     chip_s, link_s, peak, stages = _run(tables, np.ascontiguousarray(places))
     cost = np.maximum(chip_s.max(axis=1, initial=0), link_s.max(axis=1, initial=0))
     excess = (

@@ -243,7 +243,7 @@ class McmProblem:
     explained = Partition
 
     def explain(self, mapping: Mapping16) -> Partition:
-        """What chips hold and do and links carry under what is judged for one mapping int16 [N, 1].
+        """Bytes and times of chips and loads of links under the mapping that is judged for one mapping int16 [N, 1].
 
         Raises:
             ValueError: the shape, the dtype or a choice number is wrong.

@@ -1,4 +1,4 @@
-"""How long a program runs on a simulated device under a finished layout: instructions, copies, and their waiting.
+"""The time of a program on a simulated device under a finished layout: instructions, copies, and waiting.
 
 Source: MMapGame paper, section 5.1 ("Metrics"), where latency is measured on a TPUv4i. This model stands for that
 measurement.

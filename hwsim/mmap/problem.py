@@ -70,7 +70,7 @@ class MmapConfig:
 
 
 class MmapProblem:
-    """What a layout of a program's buffers costs (`Problem` of hwsim/problem.py), and the game that makes one.
+    """The cost of a layout of a program's buffers (`Problem` of hwsim/problem.py), and the game that makes one.
 
     mapping   int16 [N, 1]: the action (drop, copy, nocopy) of each buffer, played in order; an illegal action is
               replaced by another in a fixed order, and at a dead end the game goes back (docs/explanations/mmap.md)
@@ -161,7 +161,7 @@ class MmapProblem:
         )
 
     def layout(self, mapping: Mapping16) -> Layout:
-        """Where one mapping int16 [N, 1] is played to.
+        """The places of buffers that one mapping int16 [N, 1] is played to.
 
         Raises:
             ValueError: the shape, the dtype or a choice number is wrong.
@@ -175,7 +175,7 @@ class MmapProblem:
 
     @property
     def rates(self) -> Rates:
-        """What the judge must know of the chip."""
+        """The chip as the judge needs it."""
         cmem, hbm = self._chip.cmem, self._chip.hbm.bandwidth_Bps
         return Rates(
             cmem.capacity_bytes,
@@ -207,7 +207,7 @@ class MmapProblem:
         )
 
     def bound(self, time_limit_s: float) -> Bound:
-        """What no play costs less than or returns more than, by linear programming (docs/explanations/mmap.md).
+        """Bounds on the cost and the return of all plays, by linear programming (docs/explanations/mmap.md).
 
         It bounds mappings, not the heuristic's own layout. Nothing is proved of rewards that are latencies.
         """

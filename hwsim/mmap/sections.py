@@ -1,4 +1,4 @@
-"""What is shown of a layout beside the baseline's: fast memory over time, the latency's parts, buffer after buffer."""
+"""A layout beside the baseline's: fast memory over time, the parts of the latency, buffer after buffer."""
 
 from __future__ import annotations
 

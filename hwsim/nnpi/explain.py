@@ -1,4 +1,4 @@
-"""Where the time of one inference goes, op by op, from the same recurrence that gives the latency."""
+"""The time of one inference op by op, from the same recurrence that gives the latency."""
 
 from __future__ import annotations
 

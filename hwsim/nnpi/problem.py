@@ -164,7 +164,7 @@ class NnpiProblem:
         return Evaluation.of_costs(cost, self.baseline.cost, runs, judged, share, parts=parts)
 
     def rectify(self, mapping: Mapping16) -> Mapping16:
-        """What the compiler makes of mappings int16 [B, N, 2]: the maps that run.
+        """The maps that run for mappings int16 [B, N, 2], after rectifying.
 
         Raises:
             ValueError: the shape, the dtype or a choice number is wrong.

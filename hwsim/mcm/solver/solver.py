@@ -50,7 +50,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of B keys.
+    """The answers for B keys.
 
     Attributes:
         assignment: int16 [B, N], chips; a row of -1 if there is none.

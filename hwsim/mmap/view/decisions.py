@@ -1,4 +1,4 @@
-"""What an agent sees of decisions: the columns of buffers and of actions, and of the game as a whole.
+"""The observation of decisions: the columns of buffers and of actions, and of the game as a whole.
 
 Each kernel fills one row of a batch, of a game that is not over.
 """

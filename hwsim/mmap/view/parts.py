@@ -1,4 +1,4 @@
-"""What an agent sees of a game: the shape and range of each part (the settings: `hwsim.stepwise.View`).
+"""The parts of an observation of a game: the shape and range of each part (the settings: `hwsim.stepwise.View`).
 
 Source: MMapGame paper, section 4.3.1 and table 1.
 

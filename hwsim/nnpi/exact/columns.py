@@ -1,4 +1,4 @@
-"""What one op can do, as columns of a linear program: a joint placement of its tensors, and how much was prefetched.
+"""The options of one op as columns of a linear program: a joint placement of its tensors, and an amount prefetched.
 
 Source: the configuration (Dantzig-Wolfe) formulation of resource allocation: one variable for each joint choice, so
 that the roofline's maximum is taken before the program is made linear. `docs/explanations/exact.md` has the model

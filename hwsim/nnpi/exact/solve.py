@@ -1,4 +1,4 @@
-"""How fast can any mapping be: a proven lower bound on latency, and the mapping that the proof suggests.
+"""A proven lower bound on the latency of all mappings, and the mapping that the proof suggests.
 
 Source: mixed-integer programming by branch and cut; HiGHS (Huangfu and Hall, Math. Prog. Comp. 2018) through
 `scipy.optimize.milp`. The program is a relaxation of the full model (`hwsim/nnpi/exact/model.py`,
@@ -121,7 +121,7 @@ RELAXED = "relaxation"
 
 @dataclass(frozen=True)
 class ExactResult:
-    """What a solve gave.
+    """The result of a solve.
 
     Attributes:
         bound_s: no capacity-valid mapping has a noise-free latency below this.
