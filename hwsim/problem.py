@@ -272,7 +272,8 @@ class About:
 class Problem(Protocol):
     """A workload on some hardware, and the cost of each mapping.
 
-    A problem does not change after construction, and it can be pickled. What a problem may offer beyond this is one capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
+    A problem does not change after construction, and it can be pickled. What a problem may offer beyond this is one
+    capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
 
     Attributes:
         about: names and words for texts.

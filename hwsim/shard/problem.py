@@ -260,7 +260,7 @@ class Shard:
             self._proved = bound
 
     def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
-        """Solution and bound of the exact solver within about the limit; it begins with the baseline or a better start."""
+        """The exact solver's solution and bound within about the limit, from the baseline or a better `start`."""
         better = start is not None and self.model_cost(start) < self.baseline.cost
         solving = self.solving(seed, start=start if better else self.baseline.mapping)
         solving.work(time_limit_s)
