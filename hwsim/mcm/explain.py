@@ -1,5 +1,4 @@
-"""A partition explained: bytes and times of each chip, the load of each link, and which is the
-slowest."""
+"""A partition explained: bytes and times of each chip, the load of each link, and which of them is the slowest."""
 
 from __future__ import annotations
 
