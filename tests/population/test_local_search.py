@@ -175,6 +175,7 @@ def test_a_restored_population_goes_on_bit_for_bit():
         step(population, rng)
     restored = Population(population.config, DECISIONS, ACTOR, ())
     restored.load_state_dict(population.state_dict())
+    assert "homes" in population.state_dict()  # the key of earlier checkpoints
     other = np.random.default_rng()
     other.bit_generator.state = rng.bit_generator.state
     for _ in range(3):
