@@ -22,7 +22,7 @@ from analysis.style import legend_below, new_figure, text_on
 DARKEST, LIGHTEST = 0.0, 0.9
 """Part of the colour map that memories take: its end would be too near to the white of dead decisions."""
 FLAT = 4
-"""Of more memories greyscale cannot tell neighbours apart in thin bars: there they grow with the memory's number."""
+"""With more memories, neighbours look alike in thin greyscale bars: there they grow with the memory's number."""
 NAMED_OPS = 9
 """About as many ops are named below the bands."""
 LONGEST_NAME = 22

@@ -107,13 +107,13 @@ def learning_curves(
     curves: Sequence[Curve],
     title: str,
     bound: float | None = None,
-    rival: str = "the compiler",
+    baseline_name: str = "the compiler",
     measured: str = "inferences",
 ) -> Figure:
     """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, in bands of quantiles.
 
     A policy that is as good as the best all along is not drawn; one that begins far below every best leaves the
-    frame, so that the best can be told apart. `bound` is a speedup that no mapping can exceed, `rival` what
+    frame, so that the best can be distinguished. `bound` is a speedup that no mapping can exceed, `baseline_name` what
     speedups are over, `measured` what evaluations are of.
     """
     found = bands(curves)
@@ -146,7 +146,7 @@ def learning_curves(
             policies = True
     if policies:
         handles.append(Line2D([], [], color="0.3", linewidth=0.7, label="deployable policy"))
-    levels = {rival.removeprefix("the "): 1.0} | ({} if bound is None else {"proven bound": bound})
+    levels = {baseline_name.removeprefix("the "): 1.0} | ({} if bound is None else {"proven bound": bound})
     drawn = np.concatenate([np.array(list(levels.values())), *(band.mean for band in found)])
     lowest, highest = float(np.nanmin(drawn)), float(np.nanmax(drawn))
     floor = lowest - POLICY_ROOM * (highest - lowest)
@@ -155,7 +155,7 @@ def learning_curves(
     _levels(axes, levels)
     axes.set_xlabel(f"evaluations ({measured} measured)")
     held = "confirmed speedup" if all(band.confirmed for band in found) else "speedup"
-    axes.set_ylabel(f"{held} over {rival}")
+    axes.set_ylabel(f"{held} over {baseline_name}")
     axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
     axes.set_title(title, parse_math=False)
     axes.margins(x=0.01)

@@ -60,7 +60,7 @@ def embedding_figure(
     names: Sequence[str],
     distances: Distances,
     title: str,
-    rival: str = "the compiler",
+    baseline_name: str = "the compiler",
 ) -> Figure:
     """Competitive mappings as open markers, best ones as filled, a shape and colour a run, an arrow to the compiler's.
 
@@ -70,7 +70,7 @@ def embedding_figure(
         run: [M], number of its run.
         names: of the runs.
         distances: what the line below the title says.
-        rival: what the compiler is called.
+        baseline_name: what texts call the baseline.
     """
     figure = new_figure(6.4, 5.2)
     axes = figure.add_subplot()
@@ -81,7 +81,7 @@ def embedding_figure(
     x, y = points[-1]
     axes.scatter(x, y, marker="*", s=170, facecolors="black", edgecolors="white", zorder=5)
     axes.margins(0.1)
-    _point_at(axes, points, rival.removeprefix("the "))
+    _point_at(axes, points, baseline_name.removeprefix("the "))
     axes.set(xticks=[], yticks=[], xlabel="UMAP 1", ylabel="UMAP 2")
     figure.suptitle(title, fontsize=11, parse_math=False)
     axes.set_title(_quality_text(distances, len(names)), fontsize=8)
@@ -100,7 +100,7 @@ def _quality_text(distances: Distances, runs: int) -> str:
 
 
 def _look(number: int, best: bool) -> dict[str, Any]:
-    """How `scatter` marks mappings of run `number`: shape and colour tell the run, filling the group."""
+    """How `scatter` marks mappings of run `number`: shape and colour show the run, filling the group."""
     colour = COLOURS[number % len(COLOURS)]
     shapes = MARKERS[:-1]  # the star is the compiler's
     face, edge = (colour, "black") if best else ("white", colour)

@@ -50,7 +50,7 @@ class Surface:
 
 
 def explore_figure(
-    surfaces: Sequence[Surface], axes_of: Sequence[Axis], cost_label: str, rival: str, title: str
+    surfaces: Sequence[Surface], axes_of: Sequence[Axis], cost_label: str, baseline_name: str, title: str
 ) -> Figure:
     """A panel per workload. ValueError unless there are one or two parameters and a workload."""
     if len(axes_of) not in (1, 2):
@@ -71,7 +71,7 @@ def explore_figure(
         handles = [
             Line2D([], [], color=COLOURS[0], marker="o", markersize=4, label="best found"),
             Patch(color=COLOURS[0], alpha=0.25, label="down to the proven bound"),
-            Line2D([], [], color=COLOURS[1], linestyle="--", label=rival.removeprefix("the ")),
+            Line2D([], [], color=COLOURS[1], linestyle="--", label=baseline_name.removeprefix("the ")),
             own,
         ]
     else:

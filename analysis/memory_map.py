@@ -140,7 +140,7 @@ def visits(shown: MemoryMap, tensor: int) -> int:
 
 
 def most_visits(maps: Sequence[MemoryMap]) -> int | None:
-    """The tensor that comes most often in one of the layouts, of equal ones the largest; None if none comes twice.
+    """The tensor that occurs most often in one of the layouts, then the largest; None if none occurs twice.
 
     Only if no tensor of `LEGIBLE` of the capacity comes twice, smaller ones count.
     """

@@ -85,7 +85,7 @@ def shifts(
     return found
 
 
-def shift_figure(found: Sequence[Shift], title: str, rival: str = "the compiler") -> Figure:
+def shift_figure(found: Sequence[Shift], title: str, baseline_name: str = "the compiler") -> Figure:
     """A column of two matrices a head: shares of tensors above, of bytes below; each row adds up to one."""
     most = max(len(shift.memories) for shift in found)
     cell_in = 0.62 if most <= 4 else 0.5
@@ -101,7 +101,7 @@ def shift_figure(found: Sequence[Shift], title: str, rival: str = "the compiler"
         panels[1, column].set_title(f"{shift.head}, by bytes", fontsize=9)
     figure.suptitle(title, fontsize=11, parse_math=False)
     figure.supxlabel("memory in the best mapping", fontsize=9)
-    figure.supylabel(f"memory in {rival}'s map", fontsize=9)
+    figure.supylabel(f"memory in {baseline_name}'s map", fontsize=9)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""One look for all figures: colours that the colour-blind can tell apart, and line styles and markers for greyscale.
+"""One look for all figures: colours that the colour-blind can distinguish, and line styles and markers for greyscale.
 
 Palette: Okabe and Ito, "Color Universal Design" (2008), without its yellow, which is illegible on white, and with a
 grey beside its black.

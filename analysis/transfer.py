@@ -46,8 +46,8 @@ def means(transfer: Transfer, targets: Sequence[str]) -> Floats:
     return geometric_mean(transfer.speedup[[transfer.targets.index(name) for name in targets]])
 
 
-def transfer_curves(transfers: Sequence[Transfer], title: str, rival: str = "the compiler") -> Figure:
-    """One panel per training: speedup over the rival against evaluations spent in training, one line per target."""
+def transfer_curves(transfers: Sequence[Transfer], title: str, baseline_name: str = "the compiler") -> Figure:
+    """One panel per training: speedup over the baseline against evaluations spent in training, one line per target."""
     names = list(dict.fromkeys(name for transfer in transfers for name in transfer.targets))
     columns = min(2, len(transfers))
     rows = -(-len(transfers) // columns)
@@ -73,13 +73,13 @@ def transfer_curves(transfers: Sequence[Transfer], title: str, rival: str = "the
         axes.margins(x=0.02)
         axes.set_ylim(bottom=max(0.0, lowest - 0.05))
     for row in panels:
-        row[0].set_ylabel(f"zero-shot speedup over {rival}")
+        row[0].set_ylabel(f"zero-shot speedup over {baseline_name}")
     figure.suptitle(title, fontsize=11, parse_math=False)
     own_names = {name for transfer in transfers for name in transfer.trained_on}
     handles: list[Line2D] = []
     for k, name in enumerate(names):
         handles += _look(Line2D([], [], label=name), k)
-    handles.append(Line2D([], [], color="0.3", linewidth=1.4, label=rival.removeprefix("the ")))
+    handles.append(Line2D([], [], color="0.3", linewidth=1.4, label=baseline_name.removeprefix("the ")))
     handles.append(Line2D([], [], color="0.6", linewidth=0.8, linestyle=":", label="deployed policy"))
     if own_names & set(names):
         handles.append(Line2D([], [], color="0.2", linewidth=2.2, label="thick: trained on it"))
@@ -99,7 +99,7 @@ def _look(line: Line2D, number: int) -> list[Line2D]:
 
 
 def zero_shot(
-    transfers: Sequence[Transfer], held_out: Sequence[str], title: str, rival: str = "the compiler"
+    transfers: Sequence[Transfer], held_out: Sequence[str], title: str, baseline_name: str = "the compiler"
 ) -> Figure:
     """The deployed policy of each training on each held-out target, and their geometric means; one row per training."""
     found = sorted(transfers, key=lambda transfer: means(transfer, held_out)[transfer.deployed])
@@ -132,10 +132,10 @@ def zero_shot(
         )
     handles.append(Line2D([], [], color="black", linewidth=2.5, label="geometric mean (right: its value)"))
     axes.axvline(1.0, color="0.45", linewidth=1.0, zorder=1)
-    handles.append(Line2D([], [], color="0.45", linewidth=1.0, label=rival.removeprefix("the ")))
+    handles.append(Line2D([], [], color="0.45", linewidth=1.0, label=baseline_name.removeprefix("the ")))
     axes.set_yticks(range(len(found)), [_wrap(transfer.policies) for transfer in found], fontsize=8)
     axes.set_ylim(-0.6, len(found) - 0.4)
-    axes.set_xlabel(f"speedup over {rival}, no training there")
+    axes.set_xlabel(f"speedup over {baseline_name}, no training there")
     axes.set_title(title, parse_math=False)
     axes.grid(axis="x", color="0.92")
     legend_below(figure, handles)

@@ -5,7 +5,7 @@
     python benchmarks/certificates.py --record --workloads bert --mapping runs/bert-egrl-s0-1/best_mapping.json
 
 `--record` starts at the model's solution, at every rule of the compiler, at the mapping known so far and at those that
-`--mapping` names (of one workload), polishes the best of them, and writes mapping and bound to the package's
+`--mapping` names (of one workload), anneals the best of them, and writes mapping and bound to the package's
 `best_known/` where they are improvements.
 """
 
@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from egrl.runs import mapping_file
+from egrl.core import mapping_file
+from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.best_known import best_known, record, record_bound
 from hwsim.nnpi.chip import Chip, load_chip
 from hwsim.nnpi.exact.solve import ExactResult, solve
 from hwsim.nnpi.latency import trace_latency
-from hwsim.nnpi.polish import polish
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.rules import RULES, compile_map
 from hwsim.nnpi.tables import Tables, build_tables
@@ -97,12 +97,12 @@ def starts(
 def search(tables: Tables, mappings: Sequence[Mapping16], seconds: float, seed: int) -> Mapping16:
     """The fastest map found by annealing in turn from the best map and from the given ones, cooler and hotter."""
     until = time.monotonic() + seconds
-    best, best_s = polish(tables, mappings[0], steps=1, seconds=seconds)
+    best, best_s = anneal(tables, mappings[0], steps=1, seconds=seconds)
     turn = 0
     while (left_s := until - time.monotonic()) > 0:
         start = best if turn % 2 == 0 else mappings[(turn // 2) % len(mappings)]
         hot = TEMPERATURES[(turn // 2) % len(TEMPERATURES)]
-        found, found_s = polish(
+        found, found_s = anneal(
             tables,
             start,
             steps=STEPS_A_ROUND,

@@ -32,7 +32,7 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from population.evolve import Population
 from population.genome import Boltzmann, Child, Individual
-from population.steady import LocalSearch
+from population.local_search import LocalSearch
 from workloads.load import load
 
 FIRST = 42

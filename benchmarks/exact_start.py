@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 
 import egrl
-from egrl.runs import chunks, mapping_file
+from egrl.core import mapping_file
+from egrl.runs import chunks
 from hwsim.nnpi.chip import Chip, chip_file, load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Status

@@ -52,7 +52,7 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from papers.shared import interval_text, paired, verdict
 from population.evolve import Population
-from population.steady import Guest
+from population.local_search import Immigrant
 from workloads.load import load
 
 WORKLOADS = (
@@ -108,10 +108,12 @@ def _prior(critic: PartsCritic, model: Any, data: Profiled) -> Iterator[None]:
 def _blind(evolve: Callable[..., Any]) -> Callable[..., Any]:
     """Evolution to which every mapping that ran costs the same."""
 
-    def evolved(population: Population, fitness: Any, *rest: Any, guests: Any = (), **named: Any) -> Any:
+    def evolved(population: Population, fitness: Any, *rest: Any, immigrants: Any = (), **named: Any) -> Any:
         alike = np.where(np.isfinite(fitness), 0.0, fitness)
         named["ran_fitness"] = alike
-        return evolve(population, alike, *rest, guests=[Guest(g.ran, 0.0) for g in guests], **named)
+        return evolve(
+            population, alike, *rest, immigrants=[Immigrant(g.ran, 0.0) for g in immigrants], **named
+        )
 
     return evolved
 

@@ -3,7 +3,7 @@
     python benchmarks/mmap_revise.py [--program NAME_OR_FILE ...] [--seconds 60] [--seeds 3] [--round 32] [--hot 0.5]
 
 One program and seed per row: games begun per second; the best return after an eighth, a quarter, half and all of the
-time; beside them the heuristic's own return and the upper bound. The first game wishes to keep everything. Seconds
+time; beside them the heuristic's own return and the upper bound. The first game proposes to keep everything. Seconds
 are of the processor, so that several of these can run side by side; one core each.
 """
 
@@ -30,10 +30,10 @@ SLICE = 512
 
 
 def first(problem: MmapProblem) -> Finished:
-    """The game that wishes to keep everything."""
+    """The game that proposes to keep everything."""
     game = problem.game
-    wish = np.full((1, len(problem.space.nodes)), NO_COPY, np.int16)
-    mapping = game.play(wish).action[0][:, None].astype(np.int16)
+    proposal = np.full((1, len(problem.space.nodes)), NO_COPY, np.int16)
+    mapping = game.play(proposal).action[0][:, None].astype(np.int16)
     decided = mapping[problem.space.live]
     returned = float(problem.evaluate(np.maximum(mapping, 0)[None], np.zeros(1, np.uint64)).reward[0])
     return Finished(0, NO_SLOT, mapping, returned, tuple(decided.tolist()))
@@ -46,8 +46,8 @@ def revised(
     context = Context([problem], Archive([problem]), seed, [None])
     reviser, elites = Reviser([problem.game], config, context), Elites(1, 4, np.random.default_rng(seed))
     elites.keep(first(problem))
-    wish = elites.games[0][0].mapping
-    problem.game.revised(wish, np.uint64(0), 10, 0.0, 0.0)  # compiled before the clock starts
+    proposal = elites.games[0][0].mapping
+    problem.game.revised(proposal, np.uint64(0), 10, 0.0, 0.0)  # compiled before the clock starts
     begin, best = time.process_time(), list[float]()
     while len(best) < len(PARTS):
         reviser.work(SLICE, elites)

@@ -16,7 +16,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from egrl.methods.graph_search import choose
+from egrl.methods.graph_search import bandits
 from egrl.methods.graph_search.descent import GraphSearch
 from hwsim.problem import Mapping16
 
@@ -82,7 +82,7 @@ def main() -> None:
     derivation = Tree(200, 8) if options.problem == "tree" else Lattice(12, 4)
     worth = np.random.default_rng(1).normal(size=(derivation.depth, derivation.choices))
     search = GraphSearch(
-        derivation, options.s, lambda _: choose.threshold(options.s, 0.1), np.random.default_rng(0)
+        derivation, options.s, lambda _: bandits.threshold(options.s, 0.1), np.random.default_rng(0)
     )
     print(f"{'evaluations':>12} {'vertices':>10} {'arrows':>10} {'us a step':>10} {'MiB at most':>12}")
     begun, before, mark = time.perf_counter(), 0, 100

@@ -8,7 +8,7 @@ import sys
 def entry() -> None:
     """Console script."""
     try:
-        from egrl.core.stopping import end_at_once, take_over
+        from egrl.core.interrupts import end_at_once, take_over
 
         take_over(end_at_once)
         from egrl.cli.main import main

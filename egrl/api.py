@@ -1,4 +1,4 @@
-"""`egrl run` as a function: names, files and objects become one run, which is searched in memory or in a run folder."""
+"""`egrl run` as a function: it builds a run from names, files or objects, and searches in memory or in a run folder."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from egrl.core import typed_tables
+from egrl.core import mapping_file, typed_tables
 from egrl.core.method import Context, Method
 from egrl.core.plugins import NoSettings
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.measure.evaluator import Function, board_executor
 from egrl.measure.evaluator import name_of as name_of_evaluator
 from egrl.methods import METHODS
-from egrl.problems import find_problem
-from egrl.runs import baseline_file, mapping_file, progress
+from egrl.problems import build_problem, find_problem, with_baseline_of
 from egrl.runs import folder as run_folder
+from egrl.runs import progress
 from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import AUTO, RunOptions, resolve
 from egrl.runs.result import Result
@@ -129,11 +129,11 @@ SEARCHES = frozenset(
     {"method", "gens", "evals", "seconds", "requests", "generation_evals", "evaluator", "start", "init"}
     | {"workers", "executor", "ray_address", "device"}
 )
-"""Options that ask for a search: where none of them is given, a problem's model is solved, which is sooner done."""
+"""Options that ask for a search. If none of them is given, a problem's model is solved, which takes less time."""
 
 
 def _is_left_open(given: Mapping[str, Any], settings: Sequence[str] | None) -> bool:
-    """Whether how to search is left open, and the problem has a model that can be solved."""
+    """True if no option says how to search, and the problem has a model that can be solved."""
     asked = SEARCHES & given.keys() or any(text.strip().startswith("method.") for text in settings or ())
     return not asked and find_problem(str(given.get("problem", RunOptions.problem))).modelled is not None
 
@@ -147,9 +147,9 @@ def new_run(
     preset: str,
     kept: bool,
 ) -> Run:
-    """A new run; `given` is what `options_of` made of the arguments. InputError if something is wrong.
+    """A new run; `given` is the result of `options_of`. InputError if something is wrong.
 
-    `kept`: it will have a run folder, which must be able to say what the method and the problem are.
+    `kept`: True if it will have a run folder, which needs method and problem by name.
     """
     meant, built = method_of(method), is_problem(workload)
     chosen = typed_tables.build(RunOptions, given, typed_tables.FLAGS)
@@ -161,14 +161,18 @@ def new_run(
         raise InputError(
             "out: expected method and problem by name, so that the run can go on; found an object"
         )
-    names = str | os.PathLike | None
-    objects = [None if isinstance(each, names) else each for each in (workload, chip)]
-    problem = baseline_file.over(workload, config.run.baseline) if built else config.build_problem(*objects)
+    run, names = config.run, str | os.PathLike | None
+    if built:
+        problem = with_baseline_of(workload, run.baseline)
+    else:
+        on = run.chip if isinstance(chip, names) else chip
+        what = run.workload if isinstance(workload, names) else workload
+        problem = build_problem(run.problem, what, on, config.problem, run.baseline)
     return prepare(config, problem, meant.definition)
 
 
 def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:
-    """Say which method was taken, and why, where `auto` chose it: a `Notice`."""
+    """If `auto` chose the method, a `Notice` with the method and the reason."""
     if given.get("method") == AUTO and not is_problem(workload):
         options = run.config.run
         taken = find_problem(options.problem).choose(bool(options.evaluator))
@@ -176,7 +180,7 @@ def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:
 
 
 def check_resumed(given: Mapping[str, Any], out: Any, preset: str) -> None:
-    """InputError if something is given beside `resume` that cannot change, or has no such value."""
+    """InputError if an option is given that cannot change when a run is resumed, or has a wrong value."""
     check_only({"out": out, "preset": preset, **given})
     typed_tables.build(RunOptions, given, typed_tables.FLAGS)
 
@@ -208,12 +212,12 @@ def _named_before(run: Run, quiet: bool) -> Result | None:
 
 @dataclass(frozen=True)
 class GivenMethod:
-    """A method: its name for people, and what it is where it is no registered one.
+    """A method that a caller gives, in any of its forms.
 
     Attributes:
-        name: as `--method` takes it, for a registered one.
+        name: the name that is shown; of a registered method the one that `--method` takes.
         definition: None for a registered method.
-        config: its settings, where they are given as an object.
+        config: its settings, if they are given as an object; else None.
     """
 
     name: str
@@ -222,7 +226,7 @@ class GivenMethod:
 
 
 def method_of(given: MethodLike) -> GivenMethod:
-    """The method that is meant. InputError where it is none."""
+    """The method that is given. InputError if it is none."""
     if given is None or isinstance(given, str):
         return GivenMethod(given or "")
     if isinstance(given, MethodDefinition):
@@ -245,16 +249,16 @@ def method_of(given: MethodLike) -> GivenMethod:
 
 
 def is_problem(given: Any) -> bool:
-    """Whether it is a problem, and no name, file, workload or program."""
+    """True for a problem; False for a name, a file, a workload or a program."""
     return isinstance(getattr(given, "about", None), About) and isinstance(
         getattr(given, "space", None), Space
     )
 
 
 def name_of(given: Any, what: str) -> str:
-    """What `RunOptions` says of a workload or a chip: the name or path, an object's own name; "" of None.
+    """The text for `RunOptions` of a workload or a chip: its name or path, or an object's own name; "" for None.
 
-    InputError where it has none.
+    InputError if it has no name.
     """
     if isinstance(given, str | os.PathLike):
         return os.fspath(given)
@@ -267,9 +271,9 @@ def name_of(given: Any, what: str) -> str:
 def options_of(
     options: Mapping[str, Any], known: Collection[str], workload: Any, method: MethodLike, chip: Any
 ) -> dict[str, Any]:
-    """What is given, by the names of `RunOptions`; what is None or "" is not. Paths are texts, objects their names.
+    """The options that are given, by the names of `RunOptions`, without None and "". Paths and objects become texts.
 
-    InputError where an option is none of those `known`.
+    InputError if an option is not among those `known`.
     """
     unknown = sorted(set(options) - set(known))
     if unknown:
@@ -286,7 +290,7 @@ def options_of(
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A path as text, and a gap that is a number; anything else as it is, for the types to be checked."""
+    """A path, or a gap that is a number, as a text; anything else unchanged, since its type is checked later."""
     if name == "until_gap" and isinstance(value, int | float):
         return str(value)
     return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -17,15 +18,14 @@ from numpy.typing import NDArray
 
 from egrl.api import MethodLike, check_resumed, new_run, options_of, say_chosen
 from egrl.core.budget import Budget
-from egrl.core.external import External
 from egrl.core.flow import one_thread
 from egrl.core.loop import Loop
-from egrl.core.mapping_rows import rows_of
+from egrl.core.mapping_file import rows_of
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
-from egrl.measure.answers import excerpt
+from egrl.measure.board import excerpt
 from egrl.measure.reported import REPORTED, ReportedSeconds, checked
-from egrl.runs.champion import Named, confirm, crowned
+from egrl.runs.champion import Named, champion_of_named, confirm
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.result import Result
 from egrl.runs.run import reopen
@@ -143,12 +143,12 @@ class Search:
     def _begin(self) -> None:
         """Build the loop, which goes on from the run's state."""
         run, options = self._run, self._run.config.run
-        self._external, self._memory = External(), Memory()
+        self._executor, self._memory = CallerMeasures(), Memory()
         self._asked: set[int] = set()  # the first ticket of each batch that was asked for and not told
         self._loop = Loop(
             run.method,
             run.context,
-            self._external,
+            self._executor,
             Budget(0, None, options.generation_evals),
             run.folder or self._memory,
             state=run.state,
@@ -222,15 +222,15 @@ class Search:
         if limit is not None:
             limit = _whole(limit)
         flow = self._loop.flow
-        if not self._external.waiting:
+        if not self._executor.waiting:
             flow.extend(None if limit is None else flow.submitted + limit)
-        while not self._external.waiting:
-            if flow.finished and flow.settled:
+        while not self._executor.waiting:
+            if flow.finished and flow.all_reported:
                 return None
             if not flow.due:
                 raise ValueError("ask: expected the results of the last batch first (tell), received none")
             self._loop.turn()
-        proposals, key = self._external.take(limit)
+        proposals, key = self._executor.take(limit)
         self._asked.add(int(proposals.tickets[0]))
         modelled = self.problem.evaluate(proposals.mapping, key)
         runs = modelled.status == Status.OK
@@ -280,8 +280,8 @@ class Search:
             self._say_reported()
         self._in_seconds = in_seconds
         self._asked.discard(int(batch.proposals.tickets[0]))
-        self._external.give_back(batch.proposals, evaluation)
-        while self._external.back or self._loop.flow.holds or not self._loop.flow.settled:
+        self._executor.give_back(batch.proposals, evaluation)
+        while self._executor.back or self._loop.flow.holds or not self._loop.flow.all_reported:
             self._loop.turn()
 
     def _check_batch(self, batch: Batch) -> None:
@@ -310,7 +310,7 @@ class Search:
 
     @_one_at_a_time
     def result(self, bound_seconds: float = 0.0) -> Result:
-        """What has been found so far; the search can go on. A bound is proved within `bound_seconds`, if there is none.
+        """The result so far; the search can continue. A bound is proved within `bound_seconds`, if there is none.
 
         Of measured seconds nothing is proved. A run folder gets the results, and a checkpoint.
         """
@@ -357,7 +357,7 @@ class Search:
         baseline_cost, best = self.baseline_cost, state.champions[0]
         if self._confirmed is not None and self._confirmed[0] == self.evaluations and best is not None:
             named = self._confirmed[1]
-            state = replace(state, champions=[crowned(best, archive, named)])
+            state = replace(state, champions=[champion_of_named(best, archive, named)])
             baseline_cost, measured = named.baseline.value, named.table()
         end = METHOD if self.finished else USER
         document = summarise(resolved, self.problem, state, archive, end, baseline_cost, measured)
@@ -401,3 +401,48 @@ def _fitting(results: Evaluation, batch: Batch) -> Evaluation:
     if found != batch.mapping.shape:
         raise ValueError(f"tell: expected mappings of shape {batch.mapping.shape}, received {found}")
     return results
+
+
+class CallerMeasures:
+    """The executor of a `Search`: hands out submitted rows in order; results may come back in any order.
+
+    Attributes:
+        waiting: parts that were submitted and not handed out, with their keys.
+        back: whether there are results that `ready` has not given.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[Proposals, Keys]] = deque()
+        self._results: list[tuple[Proposals, Evaluation]] = []
+
+    @property
+    def back(self) -> bool:
+        return bool(self._results)
+
+    def take(self, limit: int | None) -> tuple[Proposals, Keys]:
+        """Hand out the first rows that wait, `limit` at most (None: all of their part)."""
+        proposals, key = self.waiting.popleft()
+        if limit is not None and len(proposals) > limit:
+            self.waiting.appendleft((proposals.rows(slice(limit, None)), key[limit:]))
+            proposals, key = proposals.rows(slice(limit)), key[:limit]
+        return proposals, key
+
+    def give_back(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """The results of rows that were handed out."""
+        self._results.append((proposals, evaluation))
+
+    def submit(self, proposals: Proposals, key: Keys) -> None:
+        """Let the rows wait."""
+        self.waiting.append((proposals, key))
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        """The results given back since the last call; it never waits."""
+        results, self._results = self._results, []
+        return results
+
+    def rest(self) -> bool:
+        """False: the caller may never give back what was handed out."""
+        return False
+
+    def close(self) -> None:
+        """Nothing to close."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
-from egrl.core import plugins, typed_tables
+from egrl.core import mapping_file, plugins, typed_tables
 from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry
+from hwsim.baseline import with_baseline
 from hwsim.problem import Problem
 from workloads.errors import InputError
 from workloads.references import failed
 
 
 def _given(value: Any, load: Callable[[str], Any]) -> Any:
-    """What a name or a file stands for; an object as it is."""
+    """Load a name or a file; an object is returned unchanged."""
     return load(value) if isinstance(value, str) else value
 
 
@@ -28,9 +30,9 @@ def _on_chips(
     paper: dict[str, Any] | None = None,
     workloads: Callable[[], list[dict[str, object]]] = list,
 ) -> ProblemDefinition:
-    """A problem on chips that ship: `load` are those of workload and chip, `chips` their names and the default.
+    """A problem with chips that ship: `load` has the loaders of workload and chip, `chips` their names and the default.
 
-    `describe` says of a chip a line and what else `egrl list chips --json` has.
+    `describe` gives a line about a chip, and the other keys of `egrl list chips --json`.
     """
     load_workload, load_chip = load
     names, first = chips
@@ -258,15 +260,15 @@ KIND = plugins.Kind(
 )
 """What plug-ins of the group `egrl.problems` are."""
 PARTS = ("about", "space", "baseline", "evaluate", "judge", "fingerprint")
-"""What every `Problem` has."""
+"""Attributes of every `Problem`."""
 DEFAULT_CHIP = "default"
-"""The chip that a class or function is given where the user names none."""
+"""The chip that a class or function gets if the user names none."""
 
 
 def find_problem(name: str) -> ProblemEntry:
     """The problem called `name`: one of the package's, a plug-in's, or MODULE:NAME.
 
-    InputError in one line where there is none, or its code cannot be imported.
+    InputError in one line if there is none, or if its code cannot be imported.
     """
     if name in PROBLEMS:
         plugins.installed(KIND)  # says which plug-ins cannot have their names
@@ -274,15 +276,37 @@ def find_problem(name: str) -> ProblemEntry:
     return entry_of(plugins.find(KIND, name))
 
 
-def build_problem(problem: str, workload: str, chip: str, settings: Sequence[str]) -> Problem:
-    """The problem that texts name; the default chip if `chip` is empty, settings as `--set` takes them.
+def build_problem(problem: str, workload: Any, chip: Any, settings: Any, baseline: str = "") -> Problem:
+    """The problem called `problem` on a workload and a chip. InputError if one of the arguments is wrong.
 
-    InputError if one of them is wrong.
+    Args:
+        problem: a name that `find_problem` knows.
+        workload, chip: names, files or objects; chip "": the problem's default.
+        settings: the dataclass of the problem's settings, or the texts that `--set` takes.
+        baseline: file with the mapping that speedups are over; "": the problem's own baseline.
     """
     definition = find_problem(problem).load()
-    tables = typed_tables.parse_set(settings, "problem")
-    settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
-    return definition.build(workload, chip or definition.chips()[0], settled)
+    if isinstance(chip, str) and not chip:
+        chip = definition.chips()[0]
+    if isinstance(settings, list | tuple):
+        table = typed_tables.parse_set(settings, "problem")["problem"]
+        settings = typed_tables.build(definition.config, table, "--set problem")
+    return with_baseline_of(definition.build(workload, chip, settings), baseline)
+
+
+def with_baseline_of(problem: Problem, file: str) -> Problem:
+    """The problem with speedups over the mapping in `file`; the problem as it is if `file` is "".
+
+    The baseline is called what the file calls it, or by the name of the file. InputError if the file cannot be read or
+    does not fit the problem, or if its mapping is not valid.
+    """
+    if not file:
+        return problem
+    try:
+        mapping, name = mapping_file.read_named(file, problem)
+    except InputError as error:
+        raise InputError(f"--baseline {error}") from error
+    return with_baseline(problem, mapping, name or Path(file).name, f"--baseline {file}")
 
 
 def list_problems() -> list[dict[str, object]]:
@@ -292,9 +316,9 @@ def list_problems() -> list[dict[str, object]]:
 
 
 def entry_of(found: plugins.Outside) -> ProblemEntry:
-    """The problem that code outside the package defines. InputError where it defines none.
+    """The problem that code outside the package defines. InputError if it defines none.
 
-    Where it says nothing of files, a run keeps none: it is gone on with from the same workload and chip.
+    If the code names no files, a run keeps none, and is resumed from the same workload and chip.
     """
     thing = found.thing
     if isinstance(thing, ProblemEntry):

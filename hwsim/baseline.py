@@ -65,10 +65,10 @@ def with_baseline(problem: Same, mapping: Mapping16, name: str, where: str) -> S
         del vars(made)["fingerprint"]
     baseline = Baseline(mapping, cost, name)
     try:
-        vars(made).update(baseline=baseline, about=replace(problem.about, rival=name, stands_for=""))
+        vars(made).update(baseline=baseline, about=replace(problem.about, baseline_name=name, stands_for=""))
     except TypeError:  # a class with slots
         raise _fixed(problem, where) from None
-    if made.baseline is not baseline or made.about.rival != name:  # it computes them
+    if made.baseline is not baseline or made.about.baseline_name != name:  # it computes them
         raise _fixed(problem, where)
     found = made.evaluate(mapping[None], key)
     if found.status[0] != Status.OK or abs(found.speedup[0] * found.cost[0] / cost - 1) > ROUNDING:

@@ -96,10 +96,10 @@ class HasModel(Protocol):
     """A problem with a model that can be solved, exactly or to a gap."""
 
     def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
-        """A good mapping and a bound within about `time_limit_s` seconds; `seed` is of the local search.
+        """A good mapping and a bound within about `time_limit_s` seconds; `seed` seeds the local search.
 
-        The solve may begin with the mapping `start` [N, H], such as the solution of a similar problem. If one is given,
-        the work is of a fixed amount where the problem can do that: it ends before the limit, and can be repeated.
+        The solve may begin with the mapping `start` [N, H], such as the solution of a similar problem. If one is given
+        and the problem supports it, the amount of work is fixed: the solve ends before the limit, and can be repeated.
         """
 
     def model_cost(self, mapping: Mapping16) -> float:
@@ -155,7 +155,7 @@ class HasBestKnown(Protocol):
 
 @runtime_checkable
 class HasBound(Protocol):
-    """A problem that can prove how good a mapping can be at most."""
+    """A problem that can prove a bound on all mappings."""
 
     def bound(self, time_limit_s: float) -> Bound:
         """The best bound that can be proved within the limit, in seconds.
@@ -193,7 +193,7 @@ class Parts:
         names: P different names. If a part is the time of a node, it has that node's name.
         whole: how parts make the cost: their "sum", or the largest of them ("max").
         node: int32 [P], the node of the space that each part belongs to; -1: to none.
-        kinds: what sort of op each part is the time of, such as "conv", P of them; empty if that is not known.
+        kinds: P kinds of ops, such as "conv": the op whose time each part is; empty if that is not known.
     """
 
     names: tuple[str, ...]
@@ -285,13 +285,13 @@ class HasLifetimes(Protocol):
 
 @runtime_checkable
 class HasPlacement(Protocol):
-    """A problem in which a mapping is played out to a place for each node, which says more than its choice."""
+    """A problem that derives a place for each node from a whole mapping; a place says more than a choice."""
 
     def placement(self, mapping: Mapping16) -> Sequence[Mapping[str, Any] | None]:
-        """What one mapping [N, H] leads to: one JSON object per node, or None for a node without a place."""
+        """The places of one mapping [N, H]: one JSON object per node, or None for a node without a place."""
 
     def baseline_placement(self) -> Sequence[Mapping[str, Any] | None] | None:
-        """The same for the baseline if no mapping leads to it; None if `baseline.mapping` does."""
+        """The places of the baseline if no mapping leads to them; None if `baseline.mapping` does."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""What chip files of every problem have in common: TOML with a kind and a version, read strictly into a dataclass."""
+"""Chip files of all problems: TOML with a kind and a version, read strictly into a dataclass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workloads.nearest import hint, one_of
 
 MAX_FILE_BYTES = 1 << 20
 UNKNOWN = "unexpected_keyword_argument"
-"""What pydantic calls a key that a dataclass has not."""
+"""The type of pydantic's error for an unknown key."""
 
 Count = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
 Rate = Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)]
@@ -136,7 +136,7 @@ def _first(error: ValidationError, table: Mapping[str, Any], chip: type) -> str:
 
 
 def _told(location: Sequence[str | int], table: Any) -> str:
-    """Where a value lies, for people: a table of a list by its number from 0 and its name, "memories[1] (llc).name"."""
+    """The place of a value in words: a table of a list by its number from 0 and its name, "memories[1] (llc).name"."""
     text = ""
     for part in location:
         try:

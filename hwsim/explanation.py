@@ -1,4 +1,4 @@
-"""Where a cost comes from, as data: op by op, chip by chip, or as a sum of parts."""
+"""Explanations of a cost, as data: op by op, chip by chip, or as a sum of parts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CAUSES = {
     "overhead": "starting ops",
     "measured": "ops whose times are given",
 }
-"""What bounds ops (`OpTime.bound_by`), for people; memories have their own names."""
+"""Names of the limits of ops (`OpTime.bound_by`); memories have their own names."""
 
 
 @dataclass(frozen=True)

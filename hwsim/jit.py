@@ -18,7 +18,7 @@ from hwsim import kernel_cache
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LISTENERS: list[Callable[[bool], None]] = []
-"""Who is to be told before the next kernel is compiled."""
+"""Functions to call before the next kernel is compiled."""
 
 
 def kernel(function: F) -> F:
@@ -37,7 +37,7 @@ def kernel(function: F) -> F:
 def before_compiling(listener: Callable[[bool], None]) -> Iterator[None]:
     """Within it, `listener` is called once, before the first kernel is compiled that cannot be loaded from disk.
 
-    It is told whether the machine code is kept on disk, so that later processes load it.
+    It is called with True if the machine code is kept on disk, so that later processes load it.
     """
     _LISTENERS.append(listener)
     try:
@@ -96,7 +96,7 @@ class _Forgiving:
         return getattr(self._wrapped, name)
 
     def load_overload(self, *arguments: Any) -> Any:
-        """Machine code from disk, or None; then numba compiles next, and listeners are told."""
+        """Machine code from disk, or None; then numba compiles next, and listeners are called."""
         code = None
         with contextlib.suppress(OSError):
             code = self._wrapped.load_overload(*arguments)

@@ -43,7 +43,7 @@ from workloads.files import cache_folder
 KEPT_DAYS = 60
 """How long a file is kept that no process loads."""
 MOST_BYTES = 2**30
-"""How much is kept; all kernels of one version take some 50 MB."""
+"""Most bytes that are kept; all kernels of one version take some 50 MB."""
 _DAY_S = 86_400.0
 _SUFFIX = ".nbc"
 _VERSIONS = f"{sys.version_info[:2]} {numba.__version__} {llvmlite.__version__} {np.__version__}"
@@ -52,7 +52,7 @@ _DIGESTS: dict[Any, str] = {}
 
 
 def folder() -> Path:
-    """Where machine code is kept. FileNotFoundError if there is no home folder."""
+    """The folder of machine code. FileNotFoundError if there is no home folder."""
     named: str = config.CACHE_DIR  # type: ignore[attr-defined]
     return Path(named) / "egrl" if named else cache_folder() / "kernels"
 
@@ -77,7 +77,7 @@ def _ensure_writable(place: Path) -> None:
 
 
 class _Place:
-    """What numba asks about the place of a function's machine code."""
+    """The interface by which numba finds the place of a function's machine code."""
 
     def __init__(self, function: FunctionType, place: Path, digest: str) -> None:
         self._py_file = function.__code__.co_filename

@@ -155,7 +155,7 @@ def linear_bound(program: LinearProgram, time_limit_s: float, method: str = "hig
 
 @dataclass(frozen=True)
 class Relaxed:
-    """What HiGHS gave for a linear relaxation: a multiplier of each row, float64 [R], and its solution, float64 [V]."""
+    """The result of HiGHS for a linear relaxation: multipliers of rows, float64 [R], and the solution, float64 [V]."""
 
     multipliers: Floats
     solution: Floats

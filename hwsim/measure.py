@@ -1,11 +1,11 @@
-"""How anything is measured on real hardware: a board behind a script, or a transform on this machine.
+"""Measuring on real hardware: a board behind a script, or a transform on this machine.
 
     repeat        one thing: warm up, then repeat until its interval is narrow enough or a cap is reached
-    interleave    several rivals in turn, until one is apart from the others: who is named the best is asked last
+    interleave    several candidates in turn, until one is apart from the others: who is named the best is asked last
     loops         how often a short piece of work must run to be long enough for the clock
 
 Source: the practice of autotuners (FFTW's planner; Chen and Revels: Robust benchmarking in noisy environments, 2016):
-discard a warm-up, prefer medians or minima to means, interleave rivals, since the order of measuring alone can
+discard a warm-up, prefer medians or minima to means, interleave candidates, since the order of measuring alone can
 swing results. Intervals of the median are distribution-free (order statistics, Conover: Practical nonparametric
 statistics, section 3.2) from `DISTRIBUTION_FREE` samples on; below that they follow from the noise known before, or
 from the samples by Student's distribution where none is known.
@@ -37,7 +37,7 @@ OF_MAD = 1.4826
 
 @dataclass(frozen=True)
 class Practice:
-    """How something is measured.
+    """Rules of measuring.
 
     Attributes:
         warmup: first runs that are thrown away.
@@ -59,7 +59,7 @@ class Practice:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured, in seconds, and what it says.
+    """Samples in seconds, and their statistics.
 
     Attributes:
         samples: at least one, in the order of measuring.
@@ -117,7 +117,7 @@ def relative_noise(samples: Sequence[float]) -> float:
 
 
 def samples_needed(noise: float, width: float, most: int) -> int:
-    """How many samples make the interval of a median `width` narrow under that relative noise: 1 .. most."""
+    """The number of samples, 1 .. most, that make the interval of a median `width` narrow under that relative noise."""
     return max(1, min(most, math.ceil((Z95 * OF_MEDIAN * noise / width) ** 2)))
 
 
@@ -144,10 +144,10 @@ def repeat(sample: Callable[[], float], practice: Practice, noise: float = 0.0) 
 def interleave(
     samplers: Sequence[Callable[[], float]], practice: Practice, noise: float = 0.0
 ) -> list[Measurement]:
-    """Measure rivals in rounds, the order turned every round, until the best is apart from all others.
+    """Measure candidates in rounds, the order turned every round, until the best is apart from all others.
 
-    A rival whose interval lies above the leader's leaves the race, after `practice.least` rounds at the earliest. The
-    race ends when one is left, when all intervals are narrow, at `practice.most` rounds or after its seconds.
+    A candidate whose interval lies above the leader's leaves the race, after `practice.least` rounds at the earliest.
+    The race ends when one is left, when all intervals are narrow, at `practice.most` rounds or after its seconds.
     Returns a measurement for each, in order; those that left have fewer samples.
     """
     begun = time.monotonic()
@@ -158,14 +158,14 @@ def interleave(
     racing = list(range(len(samplers)))
     for number in range(practice.most):
         turned = racing[number % len(racing) :] + racing[: number % len(racing)]
-        for rival in turned if number % 2 == 0 else turned[::-1]:
-            samples[rival].append(samplers[rival]())
+        for candidate in turned if number % 2 == 0 else turned[::-1]:
+            samples[candidate].append(samplers[candidate]())
         if number + 1 < practice.least:
             continue
-        found = {rival: Measurement(tuple(samples[rival]), practice.statistic, noise) for rival in racing}
-        leader = min(racing, key=lambda rival: found[rival].value)
+        found = {each: Measurement(tuple(samples[each]), practice.statistic, noise) for each in racing}
+        leader = min(racing, key=lambda candidate: found[candidate].value)
         racing = [r for r in racing if r == leader or found[r].interval[0] <= found[leader].interval[1]]
-        narrow = all(found[rival].half_width <= practice.width for rival in racing)
+        narrow = all(found[candidate].half_width <= practice.width for candidate in racing)
         if len(racing) == 1 or narrow or time.monotonic() - begun >= practice.seconds:
             break
     return [Measurement(tuple(taken), practice.statistic, noise) for taken in samples]

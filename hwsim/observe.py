@@ -1,4 +1,4 @@
-"""What a policy sees of a problem under a mapping."""
+"""The observation of a problem under a mapping."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def choice_columns(choice_rank: NDArray[np.float32], mapping: Mapping16) -> NDAr
 
 
 def observe(problem: Problem, mapping: Mapping16) -> Observation:
-    """What a policy sees when the current mapping is `mapping` (int16 [N, H]): the last H columns say so.
+    """The observation when the current mapping is `mapping` (int16 [N, H]): the last H columns say so.
 
     Raises:
         ValueError: the problem has no observation, or the shape of the mapping is not [N, H].

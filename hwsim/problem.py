@@ -31,7 +31,7 @@ Profiles = NDArray[np.float32]
 
 
 class Status(IntEnum):
-    """What became of a proposal: judged on the mapping that would run, after any repair."""
+    """The outcome of an evaluation. It is judged on the mapping that would run, after any repair."""
 
     OK = 0
     INVALID = 1
@@ -160,7 +160,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What every speedup is relative to.
+    """The mapping that speedups are relative to.
 
     Attributes:
         mapping: int16 [N, H].
@@ -168,8 +168,8 @@ class Baseline:
         name: of the rule that made it.
         nearest: True if the baseline is a compiler's own plan that no mapping of the problem can express. Then `cost`
             is the cost of that plan, and `mapping` only comes near it: its own cost may differ.
-        rules: gives the noise-free cost of every rule that the baseline's was chosen from, by name, in a moment; None
-            if there is no choice. It pickles.
+        rules: returns the noise-free cost by name of every rule that the baseline was chosen from, within a moment;
+            None if there was no choice. It can be pickled.
     """
 
     mapping: Mapping16
@@ -201,7 +201,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Bound:
-    """What is proved about all mappings, and how.
+    """A proven limit on all mappings.
 
     Attributes:
         cost: no mapping has a lower noise-free cost; 0 if nothing is proved about costs.
@@ -233,17 +233,17 @@ UNPROVED = Bound(0.0, math.inf, "nothing is proved", 0.0)
 
 @dataclass(frozen=True)
 class About:
-    """The words in which texts and figures speak of a problem.
+    """The names of a problem and its parts in texts and figures.
 
     Attributes:
-        name: as on the command line: "nnpi", "mmap" …
-        workload: its name, for people and for summaries.
-        chip: its name, for people and for summaries.
-        unit: of costs; "s" for seconds.
-        rival: what the baseline is called, such as "the compiler".
-        model_error: how far the cost model is off on mappings that its fit has not seen, as a share; 0: not known.
+        name: the name on the command line: "nnpi", "mmap" …
+        workload: name of the workload.
+        chip: name of the chip.
+        unit: the unit of costs; "s" for seconds.
+        baseline_name: what texts call the baseline, such as "the compiler".
+        model_error: relative error of the cost model on mappings that were not used to fit it; 0: not known.
         stands_for: what the baseline stands in for, if it is a rule of egrl's, such as "a compiler"; "" if it is what
-            `rival` says.
+            `baseline_name` names.
         evaluated: what is evaluated, in the plural, such as "inferences".
         measured: True if costs are seconds measured on this machine; the baseline is then measured anew in each run.
         place: what a choice is if it is a place, such as "memory" or "chip"; "" if choices are actions or rules.
@@ -258,7 +258,7 @@ class About:
     workload: str
     chip: str
     unit: str = "s"
-    rival: str = "the baseline"
+    baseline_name: str = "the baseline"
     evaluated: str = "mappings"
     measured: bool = False
     place: str = ""
@@ -270,12 +270,13 @@ class About:
 
 
 class Problem(Protocol):
-    """What a mapping costs on some hardware. A problem does not change after construction, and it must pickle.
+    """A workload on some hardware, and the cost of each mapping.
 
-    What a problem may offer beyond this is one capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
+    A problem does not change after construction, and it can be pickled. What a problem may offer beyond this is one
+    capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
 
     Attributes:
-        about: the words in which texts speak of the problem.
+        about: names and words for texts.
         space: the decisions.
         baseline: the mapping that speedups are relative to.
     """

@@ -1,4 +1,4 @@
-"""What a problem shows of a mapping beside its baseline, as data; the code that draws it decides on the looks.
+"""A mapping beside the baseline, as data for a page; the code that draws it decides on the looks.
 
 Every section has a `title`, and a sentence `says` about what it shows. Units are "s" (seconds), "B" (bytes) or ""
 (none).
@@ -80,7 +80,7 @@ class MemoryMap:
     """One memory under one mapping.
 
     Attributes:
-        label: of the mapping: the rival's name, or "the best".
+        label: of the mapping: the baseline's name, or "the best".
         memory: its name.
         capacity_bytes: bytes that it can hold.
         edges: [T + 1], when each step begins and the last one ends, in the unit of the section.
@@ -178,4 +178,4 @@ class HasSections(Protocol):
     """A problem with more to show of a mapping than its choices; a page has these instead of a map of its memories."""
 
     def sections(self, mapping: Mapping16) -> Sequence[Section]:
-        """What to show of one mapping [N, H] beside the baseline. Raises ValueError as `evaluate` does."""
+        """The sections of one mapping [N, H] beside the baseline. Raises ValueError as `evaluate` does."""

@@ -1,4 +1,4 @@
-"""What there is to decide: nodes, heads, and the choices of each decision.
+"""The decisions of a problem: nodes, heads, and the choices of each decision.
 
 Shapes: B mappings, N nodes, H heads (decisions per node), at most C choices per decision.
 """

@@ -1,4 +1,4 @@
-"""How full the stages of a pipeline are, and which of them set its pace."""
+"""The load of the stages of a pipeline, and which of them set its pace."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from workloads.errors import InputError
 
 @dataclass(frozen=True)
 class View:
-    """How much an agent sees of a game with a memory that fills over time."""
+    """The size of an agent's view of a game with a memory that fills over time."""
 
     next_buffers: Annotated[
         int, Doc("decisions after the present one that are shown (k in the MMapGame paper)")
@@ -56,12 +56,12 @@ class View:
 
 
 class Arrays(NamedTuple):
-    """Which arrays of an observation an agent may read otherwise than as plain numbers; "": there is none.
+    """The arrays of an observation that are more than plain numbers, by name; "": there is none.
 
     Attributes:
         image: [B, height, width].
-        rows: [B, rows, columns], a list of things, of which the first is what is decided on.
-        names: integers [B, rows, K] that name things, -1 for none; they mean nothing in another program.
+        rows: [B, rows, columns], a list of things; the first is the one that the present decision is about.
+        names: integers [B, rows, K] that identify things, -1 for none; in another program they identify other things.
     """
 
     image: str = ""
@@ -72,18 +72,19 @@ class Arrays(NamedTuple):
 class Game(ABC):
     """A problem as a batched, pure, sequential game. S is any pytree of arrays [B, …].
 
-    Games of a batch may end after different numbers of moves; one that is over stays as it is, for a reward of 0.
+    The games of a batch may end after different numbers of moves. A further move leaves a finished game as it is; its
+    reward is 0.
 
-    A *place* is which decision a game has come to: 0 .. P, P being its end. A move usually goes on to the place that
+    A *place* is the number of the next decision of a game: 0 .. P; P is the end. A move usually leads to the place that
     follows; a game may also go back.
 
     Attributes:
-        num_actions: A.
+        num_actions: A, the number of actions.
         max_moves: the most moves that a game can take.
-        first_place: where a game begins.
+        first_place: the place at which a game begins.
         following: int64 [P + 1], the place after each; the end follows itself.
-        arrays: which arrays of an observation are what.
-        view_schema: version of what is seen; it changes if a number means something else than before.
+        arrays: the arrays of an observation that are more than plain numbers.
+        view_schema: version of the observations; it changes if the meaning of a number changes.
     """
 
     arrays: Arrays = Arrays()
@@ -99,14 +100,14 @@ class Game(ABC):
 
     @abstractmethod
     def legal(self, state: Any) -> NDArray[np.bool_]:
-        """bool [B, A]; no legal action means that the game is over."""
+        """bool [B, A], True for legal actions; without a legal action a game is over."""
 
     @abstractmethod
     def step(self, state: Any, action: NDArray[np.int16]) -> tuple[Any, Floats, NDArray[np.bool_]]:
         """(next state, reward [B], done [B])."""
 
     def advance(self, state: Any, action: NDArray[np.int16]) -> tuple[Any, Floats, NDArray[np.bool_]]:
-        """`step`, which may change the state itself in place of a copy."""
+        """As `step`, but it may change the state in place."""
         return self.step(state, action)
 
     @abstractmethod
@@ -114,20 +115,20 @@ class Game(ABC):
         """What an agent sees, arrays [B, …] by name."""
 
     def seen_by(self, view: Any) -> Game:
-        """The same game, showing as much as a `View` or settings of its own say; by default it shows all."""
+        """The same game with observations as a `View`, or settings of its own, describe them; default: everything."""
         return self
 
     @abstractmethod
     def place(self, state: Any) -> NDArray[np.int64]:
-        """int64 [B], the place that each game has come to."""
+        """int64 [B], the place of each game."""
 
     @abstractmethod
     def mapping(self, state: Any) -> Mapping16:
-        """int16 [B, N, H], what has been decided; -1 where nothing is (yet)."""
+        """int16 [B, N, H], the decisions so far; -1 where nothing is decided."""
 
     @abstractmethod
     def take(self, state: Any, index: NDArray[np.int64]) -> Any:
-        """The games at `index` [B'], copies."""
+        """Copies of the games at `index` [B']."""
 
 
 @runtime_checkable
@@ -138,16 +139,16 @@ class HasGame(Protocol):
 
 
 class Revised(NamedTuple):
-    """What became of a game that was revised.
+    """The result of revising a game.
 
     Attributes:
-        wish: int16 [N, H], the game to go on with; illegal wishes in it are played as something else.
-        present, present_returned: what is decided for it (int16 [N, H], -1 where nothing is), and its return.
+        proposal: int16 [N, H], the game to go on with; an illegal choice in it is played as another one.
+        present, present_returned: its decisions (int16 [N, H], -1 where nothing is decided), and its return.
         mapping, returned: the same of the best game.
         tried, moves: games begun, and moves played for them.
     """
 
-    wish: Mapping16
+    proposal: Mapping16
     present: Mapping16
     present_returned: float
     mapping: Mapping16
@@ -157,17 +158,17 @@ class Revised(NamedTuple):
 
 
 class RevisableGame(Game):
-    """A game whose games can be played again with some moves changed, many times a second.
+    """A game that can be played again with some moves changed, many times per second.
 
     Attributes:
-        greedy: returns the best game int16 [N, H] of a player that looks no further than the next move, and how many
-            games it played to find it; None if the game has no such player.
+        greedy: returns the best game int16 [N, H] of a player that looks only one move ahead, and how many games it
+            played; None if the game has no such player.
     """
 
     greedy: Callable[[], tuple[Mapping16, int]] | None = None
 
     @abstractmethod
-    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+    def revised(self, proposal: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
         """Change a game int16 [N, H] until about `moves` moves were played.
 
         A game is kept by the Metropolis rule, at a temperature from `hot` to `cold`, in units of returns.

@@ -1,4 +1,4 @@
-"""How much is used at each point of a row: an amount is added to a range of points; the most in a range is asked for.
+"""Usage at each point of a row, as a tree: add an amount to a range of points, get the maximum of a range.
 
 Source: a segment tree whose ranges keep what is added to them as a whole, walked from the leaves up. Both operations
 take the logarithm of the points, however long the range.

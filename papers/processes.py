@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from egrl.core.stopping import leave_to_parent
+from egrl.core.interrupts import leave_to_parent
 
 
 @dataclass(frozen=True)

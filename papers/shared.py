@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from egrl.compare import report as comparison_report
 from egrl.compare.statistics import paired_interval
 from egrl.core import atomic
-from egrl.core.stopping import Interrupted
+from egrl.core.interrupts import Interrupted
 from workloads import text
 from workloads.errors import InputError
 from workloads.files import read_text

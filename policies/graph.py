@@ -9,7 +9,7 @@ of the adjacency.
 Deviations:
 - Only the pattern of the second power matters, because graph attention reads no edge weight.
 - The number of two-edge paths is capped at `PATHS_PER_NODE` a node. While it is greater, the nodes with the
-  greatest in-degree x out-degree (of equal ones the last) are left out as intermediates. Their own edges
+  greatest in-degree x out-degree (the last, if several are equal) are left out as intermediates. Their own edges
   stay. A chain and the usual networks never reach the cap; a star of 10,000 nodes would make 10^8 paths.
 """
 

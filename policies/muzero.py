@@ -4,7 +4,7 @@ Sources: MuZero (Schrittwieser et al., Nature 588, 2020), section 2 and appendix
 and figure 4: a ResNet over the map; embeddings and MLPs over buffers, profiles, actions and globals; MLPs for policy,
 value, reward and dynamics.
 
-What is seen of a game is told by `Shapes`: which part is an image, which a list of rows, which holds numbers that name
+`Shapes` says what is seen of a game: which part is an image, which a list of rows, which holds numbers that name
 things. The networks know no chip.
 
 Deviations:

@@ -1,7 +1,7 @@
 """Large graphs as the roles that their nodes play, so that networks cost no more than on `NODES` nodes.
 
-What people place repeats its layers: a graph of 100,000 nodes has some tens of different nodes. Nodes that cannot be
-told apart by what they are and what surrounds them are of one *class*; a class in the order of its nodes is cut into
+Networks repeat their layers: a graph of 100,000 nodes has some tens of different nodes. Nodes that cannot be
+distinguished by what they are and what surrounds them are of one *class*; a class in the order of its nodes is cut into
 runs, and a run is a *role*. A network sees a graph of roles: the mean features of a role's nodes, and an edge between
 two roles where any of their nodes are joined. All nodes of a role get its logits.
 
@@ -9,9 +9,9 @@ Source: colour refinement (Weisfeiler and Leman 1968), as in Bollen et al., "Lea
 compression" (GRADES-NDA 2023): message passing gives nodes of one class one state, so that it can be done by class.
 
 Deviations: here it is an approximation.
-- Features that tell how much is left of a network differ at every node, and nothing would ever be equal. They do not
-  tell classes apart (`workloads.colours.alike`); they are averaged over a run, and runs are as short as the limit
-  allows.
+- Features that say how much is left of a network differ at every node, and nothing would ever be equal. They do not
+  distinguish classes (`workloads.colour_refinement.alike`); they are averaged over a run, and runs are as short as the
+  limit allows.
 - Refinement goes few edges deep, or fewer where that would make more classes than there may be roles.
 - Pooling and attention see a role once, however many nodes it has, and an edge once, however many it stands for.
 """
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.graph import Graph, prepare
-from workloads.colours import LARGE, alike
+from workloads.colour_refinement import LARGE, alike
 
 NODES = LARGE
 """A graph of more nodes is seen as at most so many roles; a smaller one as it is (own choice)."""

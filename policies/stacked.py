@@ -87,8 +87,8 @@ class StackedActor:
         seen = self._seen
         if seen is None or seen[1] is not graph or not np.array_equal(seen[0], x):
             self._seen = seen = (x.copy(), graph, roles(x, graph))
-            told = f"networks see the {graph.nodes:,} nodes as {len(seen[2].x):,} roles"
-            warnings.warn(Notice(told), stacklevel=3)
+            text = f"networks see the {graph.nodes:,} nodes as {len(seen[2].x):,} roles"
+            warnings.warn(Notice(text), stacklevel=3)
         return seen[2]
 
     def logits(self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph) -> Tensor:
@@ -142,7 +142,7 @@ def _normalise(h: Tensor, w: dict[str, Tensor], name: str) -> Tensor:
 def _attend(h: Tensor, edges: Tensor, w: dict[str, Tensor], name: str, heads: int) -> Tensor:
     """One GATv2 layer of every member: h [M, n, width] -> [M, n, width]."""
     members, nodes, width = h.shape
-    # Per edge: [E, heads, channels], E of all members together; `nodes` tells an edge's member.
+    # Per edge: [E, heads, channels], E of all members together; `nodes` shows an edge's member.
     source, target = edges
     left = _linear(h, w, f"{name}.lin_l").view(members * nodes, heads, -1)
     right = _linear(h, w, f"{name}.lin_r").view(members * nodes, heads, -1)

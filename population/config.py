@@ -1,6 +1,6 @@
-"""Settings of the population and what it decides.
+"""Settings of the population, and the decisions that its members make.
 
-Sources of the defaults: EGRL, Table 2, and, where it gives nothing, a published dump of the authors' code.
+Sources of the defaults: EGRL, Table 2, and, for what the paper leaves out, a published dump of the authors' code.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class EvolutionConfig:
         Literal["islands", "generational"],
         Doc(
             '"islands" (own choice): networks walk, and chromosomes on islands compete with their'
-            ' children, see `population.steady`; "generational": every generation replaces the one'
+            ' children, see `population.local_search`; "generational": every generation replaces the one'
             " before, as in Algorithm 2, see `population.offspring`"
         ),
     ] = "islands"
@@ -139,14 +139,14 @@ class EvolutionConfig:
 
 @dataclass(frozen=True)
 class Decisions:
-    """What a population decides.
+    """The decisions that the members of a population make.
 
     Attributes:
         num_choices: int16 [N, H].
         live: bool [N, H].
         choices: C, the width of the probabilities.
         features: F, columns of the observation.
-        moves: the local moves, made of `EvolutionConfig.moves`; None: those of decisions that are all alike.
+        moves: the local moves that `EvolutionConfig.moves` describes; None: without kinds and sizes of decisions.
         pipeline: where choices are stages of a pipeline; else None.
     """
 
@@ -159,8 +159,8 @@ class Decisions:
 
     @property
     def certainty(self) -> float:
-        """With what probability a chromosome that stands for a mapping makes each of its choices (own choice).
+        """The probability of each choice in a chromosome that stands for a mapping (own choice).
 
-        Where choices are stages, one decision anywhere else breaks the order: of ten mappings drawn nine are as meant.
+        If choices are stages, one other decision breaks the order. Then nine of ten drawn mappings are the one meant.
         """
         return 0.999 if self.pipeline is None else max(0.999, 1 - 0.1 / self.num_choices.size)

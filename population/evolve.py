@@ -2,7 +2,7 @@
 
 Source: EGRL, Algorithm 2 lines 1-20 and 32, Table 2.
 
-Deviations: "islands" survival (the default), see `population.steady`. With "generational" survival: how a slot is
+Deviations: "islands" survival (the default), see `population.local_search`. With "generational" survival: how a slot is
 filled, see `population.offspring`; the learner's place, see `population.selection`. Elites (of any encoding) are
 carried over as the same individuals: never mutated, never replaced by the learner; they are measured again with
 everyone else, and the last measurement counts.
@@ -22,10 +22,10 @@ from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
 from population.genome import Child, Genome, Gnn, Individual, Origin, members_from_arrays, members_to_arrays
 from population.islands import Islands
+from population.local_search import Immigrant, LocalSearch
 from population.offspring import Breeder
 from population.policies import Policies
 from population.selection import rank, weakest_gnn
-from population.steady import Guest, LocalSearch
 from population.walk import Walk
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _surround(members: list[Individual], local: LocalSearch, rng: np.random.Gene
             members[place] = Individual(child.genome, member.id, child.parents, child.origin)
 
 
-__all__ = ["Decisions", "EvolutionConfig", "Guest", "Population"]
+__all__ = ["Decisions", "EvolutionConfig", "Immigrant", "Population"]
 
 Floats = NDArray[np.float32]
 
@@ -94,8 +94,8 @@ class Population:
     """Members of two encodings.
 
     `members` are to be measured next, GNNs before chromosomes; with "generational" survival the first `elites`
-    of them come first. With "islands", `islands` and `walk` are what they come from, `homes` the number of the island
-    that each member's mapping will join, and `best_gnn` the best one measured so far.
+    of them come first. With "islands", `islands` and `walk` are what they come from, `island_of` the number of the
+    island that each member's mapping will join, and `best_gnn` the best one measured so far.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Population:
         self.islands = Islands(config.island_size, config.islands, config.exploit)
         self.walk = Walk(config.walk)
         self._local = LocalSearch(config, decisions)
-        self.homes = [0] * len(self.members)
+        self.island_of = [0] * len(self.members)
         self.best_gnn: Individual | None = None
         self.elites = 0
         self.generation = 0
@@ -140,7 +140,7 @@ class Population:
             raise ValueError("actor: expected a NetworkConfig for the GNN members, received None")
         population = Population(config, decisions, actor, (), device)
         population.members = first_members(rng, config, population._policies, population._local, start)
-        population.homes = [0] * len(population)
+        population.island_of = [0] * len(population)
         population._next_id = len(population)
         return population
 
@@ -155,7 +155,7 @@ class Population:
     def probabilities(self, observation: Observation, chosen: NDArray[np.int64] | None = None) -> Floats:
         """Probabilities float32 [M, N, H, C] of the members at positions `chosen` (default: all).
 
-        With `readout = "greedy"` a decision's most probable choice (of equal ones the first) has probability 1.
+        With `readout = "greedy"` a decision's most probable choice (the first, if several are equal) has probability 1.
         """
         members = self.members if chosen is None else [self.members[i] for i in chosen]
         probabilities = self._policies.probabilities(members, observation)
@@ -165,7 +165,7 @@ class Population:
         return probabilities
 
     def standings(self) -> list[Individual]:
-        """Everyone that has been measured and may still have children, best first (of equal ones the older)."""
+        """All measured individuals that may still have children, best first, then oldest first."""
         measured = [m for m in self.members if m.fitness.valid]
         best = [] if self.best_gnn is None else [self.best_gnn]
         everyone = {(m.id, m.encoding): m for m in [*best, *self.islands.individuals(), *measured]}
@@ -179,7 +179,7 @@ class Population:
         *,
         observation: Observation | None = None,
         ran: NDArray[np.int16] | None = None,
-        guests: Sequence[Guest] = (),
+        immigrants: Sequence[Immigrant] = (),
         ran_fitness: NDArray[np.floating[Any]] | None = None,
     ) -> dict[str, float]:
         """Take the members' fitness [M] (maximised; non-finite never wins) and make the next generation.
@@ -190,7 +190,7 @@ class Population:
             rng: of every draw.
             observation: where a GNN's posterior is taken for seeding ("generational"; without it nothing is).
             ran: int16 [M, N, H], what ran for each member ("islands" needs it).
-            guests: mappings that ran beside the population ("islands" seeds chromosomes from them).
+            immigrants: mappings that ran beside the population ("islands" seeds chromosomes from them).
             ran_fitness: fitness [M] of the mappings in `ran` themselves, where it is another than the members'
                 (episodes of several steps).
 
@@ -210,7 +210,7 @@ class Population:
                     f"ran: expected [{len(self)}, N, H], received {None if ran is None else ran.shape}"
                 )
             own = fitness if ran_fitness is None else ran_fitness
-            self._record(measured, ran, np.asarray(own, np.float64), guests)
+            self._record(measured, ran, np.asarray(own, np.float64), immigrants)
             done = self._breed(measured, learner_weights, rng)
         scores = [m.score for m in measured if np.isfinite(m.score)]
         return {
@@ -247,9 +247,9 @@ class Population:
         measured: Sequence[Individual],
         ran: NDArray[np.int16],
         ran_fitness: NDArray[np.float64],
-        guests: Sequence[Guest],
+        immigrants: Sequence[Immigrant],
     ) -> None:
-        """Move the walk by what was measured, and settle what ran on the islands."""
+        """Move the walk by what was measured, and add what ran to the islands."""
         gnns = [m for m in measured if m.encoding == "gnn"]
         for gnn in gnns:
             if np.isfinite(gnn.score) and (self.best_gnn is None or gnn.score > self.best_gnn.score):
@@ -261,20 +261,20 @@ class Population:
         if walk_begins:
             self.islands.open()
         scouting = walk_begins or self.walk.centre is None
-        homes = [
-            self.islands.newest if m.encoding == "gnn" and scouting else home
-            for m, home in zip(measured, self.homes, strict=True)
+        island_of = [
+            self.islands.newest if m.encoding == "gnn" and scouting else island
+            for m, island in zip(measured, self.island_of, strict=True)
         ]
-        settlers = [
-            self._local.settler(m.with_fitness(float(own)), row)
+        anchored = [
+            self._local.anchored(m.with_fitness(float(own)), row)
             for m, row, own in zip(measured, ran, ran_fitness, strict=True)
         ]
-        self.islands.settle(settlers, homes)
-        for guest in guests:
-            visitor = Individual(self._local.anchor(guest.ran), self._next_id, (), "seeded")
-            # The first generation's guests belong to the start, and with it to the first island.
-            home = 0 if self.generation == 1 else self.islands.newest
-            self.islands.settle([visitor.with_fitness(guest.fitness)], [home])
+        self.islands.add(anchored, island_of)
+        for immigrant in immigrants:
+            seeded = Individual(self._local.anchor(immigrant.ran), self._next_id, (), "seeded")
+            # The first generation's immigrants belong to the start, and with it to the first island.
+            island = 0 if self.generation == 1 else self.islands.newest
+            self.islands.add([seeded.with_fitness(immigrant.fitness)], [island])
             self._next_id += 1
 
     def _breed(
@@ -287,17 +287,17 @@ class Population:
         unmeasured = [m for m in measured if m.encoding == "boltzmann"]
         slots = len(measured) - len(unmeasured)
         done = dict.fromkeys(DONE, 0)
-        self.members, self.homes = [], []
+        self.members, self.island_of = [], []
         if slots:
             for child in self.walk.members(slots, learner_weights, lambda: self._policies.draw_gnn(rng), rng):
                 self._adopt(child, done)
-                self.homes.append(self.islands.newest)
+                self.island_of.append(self.islands.newest)
             done["migrated"] = sum(m.origin == "learner" for m in self.members)
         for _ in unmeasured:
             island = self.islands.draw_island(rng)
             # Where nothing has ever run, the chromosomes themselves are the parents.
             self._adopt(self._local.child(unmeasured if island is None else island.pool, rng), done)
-            self.homes.append(self.islands.newest if island is None else island.number)
+            self.island_of.append(self.islands.newest if island is None else island.number)
         return done
 
     def state_dict(self) -> dict[str, Any]:
@@ -306,7 +306,7 @@ class Population:
             "members": members_to_arrays(self.members),
             "islands": self.islands.state_dict(),
             "walk": self.walk.state_dict(),
-            "homes": np.array(self.homes, dtype=np.int64),
+            "homes": np.array(self.island_of, dtype=np.int64),
             "best_gnn": members_to_arrays([] if self.best_gnn is None else [self.best_gnn]),
             "generation": self.generation,
             "elites": self.elites,
@@ -321,7 +321,7 @@ class Population:
         for member in [*members, *best, *self.islands.individuals()]:
             self._policies.check(member.genome)
         self.members, self.best_gnn = members, best[0] if best else None
-        self.homes = [int(home) for home in state["homes"]]
+        self.island_of = [int(island) for island in state["homes"]]
         self.generation, self.elites = int(state["generation"]), int(state["elites"])
         self._next_id = int(state["next_id"])
 

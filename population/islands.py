@@ -75,12 +75,12 @@ class Islands:
             others = [i for i in self._islands[:-1] if i is not best]
             self._islands.remove(min(others or self._islands[:-1], key=lambda i: i.best))
 
-    def settle(self, newcomers: Sequence[Individual], homes: Sequence[int]) -> None:
+    def add(self, individuals: Sequence[Individual], island_of: Sequence[int]) -> None:
         """Add measured chromosomes to the islands of these numbers; where one is gone, to the newest."""
         there = {island.number: island for island in self._islands}
         joined: dict[int, list[Individual]] = {}
-        for newcomer, home in zip(newcomers, homes, strict=True):
-            joined.setdefault(home if home in there else self.newest, []).append(newcomer)
+        for individual, number in zip(individuals, island_of, strict=True):
+            joined.setdefault(number if number in there else self.newest, []).append(individual)
         for number, arrivals in joined.items():
             there[number].pool = survivors([*there[number].pool, *arrivals], self._size)
 

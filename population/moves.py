@@ -8,14 +8,14 @@ Among *kin*, the decisions of one head about tensors of one size, in execution o
 a *kin swap* exchanges the choices of two of them, a *kin block* gives a run of them the same choice, a *kin shift*
 moves the choices of a run along it. A *repack* exchanges one tensor with several smaller ones that together need
 about its bytes. Kin swaps, shifts and repacks leave the bytes in each memory about as they were: in a full memory,
-other moves mostly end with the compiler's throwing something out.
+after most other moves the compiler evicts a tensor.
 
-In a large network whole layers repeat, and what a move gains in one of them is next to nothing. There half of the moves
-are *repeated*: what has changed at an op changes at all ops that are alike (`workloads.colours.alike`), or at a half, a
-quarter, … of them in one run, where they had the same choice.
+In a large network whole layers repeat, and a move in one of them gains next to nothing. There half of the moves are
+*repeated*: a change at an op is made at all ops that are alike (`workloads.colour_refinement.alike`), or at
+a half, a quarter, … of them in one run, where they had the same choice.
 
-Where choices are stages of a pipeline most moves are those of `population.stage_moves`. Where a problem has a move of
-its own (a change that others follow, say) most are that.
+If choices are stages of a pipeline, most moves are those of `population.stage_moves`. If a problem has a local move of
+its own, most moves are that one.
 
 Decisions with a single choice never move.
 """

@@ -1,4 +1,4 @@
-"""The policies that genomes stand for: their probabilities, random ones, and whether a genome fits a problem."""
+"""Policies of genomes: their probabilities, random genomes, and a check that a genome fits a problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who survives: elites by rank, the rest by tournament; and whose place the learner's actor takes.
+"""Survival: elites by rank, the rest by tournament; and which member the learner's actor replaces.
 
 Source: EGRL, Algorithm 2 lines 8-10. Tournament of 3, elite share 0.1 and at least 2: values of a published
 dump of the authors' code; the paper gives none. Migration: line 32 and appendix C (its weights replace the weakest).
@@ -23,7 +23,7 @@ from population.genome import Individual
 def weakest_gnn(members: Sequence[Individual], elites: int, scores: Mapping[int, float]) -> int | None:
     """Position of the weakest GNN behind the first `elites` members, or None where there is none.
 
-    `scores` holds the fitness of the last generation by id; of equal ones the youngest is taken.
+    `scores` holds the fitness of the last generation by id; the youngest is taken, if several are equal.
     """
 
     def fitness_of(position: int) -> tuple[float, int]:
@@ -47,7 +47,7 @@ def python_random(rng: np.random.Generator) -> Iterator[None]:
 
 
 def rank(members: Sequence[Individual]) -> list[Individual]:
-    """Best first; of equal ones the older (smaller id)."""
+    """Best first, then oldest (smallest id) first."""
     return sorted(members, key=lambda m: (-m.score, m.id))
 
 

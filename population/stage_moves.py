@@ -1,9 +1,9 @@
-"""Local moves where choices are stages of a pipeline: along the execution order they mostly do not fall.
+"""Local moves for choices that are stages of a pipeline: along the execution order stages mostly do not fall.
 
-A *shift* takes the decisions between a place where the choice changes (or an end) and another place one stage further
-or back: what lies within one stage crosses a border, what spans several moves their borders, and from the end on
-everything, so that a stage is opened or closed. A *nudge* takes one decision to a neighbouring stage: beside the order
-there are branches. *Relief* takes a node out of one of the fullest stages, which set the pace.
+A *shift* moves a run of decisions one stage later or earlier. The run begins or ends where the stage changes, or at an
+end of the order. If it lies within one stage, its decisions cross a border; if it spans several stages, their borders
+move; if it reaches the end of the order, a stage opens or closes. A *nudge* moves one decision to a neighbouring stage,
+since graphs have branches. *Relief* moves a node out of one of the fullest stages, which set the pace.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ def stage_move(
 def relieve(
     stage: NDArray[np.int16], limit: NDArray[np.int16], pipeline: Pipeline, rng: np.random.Generator
 ) -> bool:
-    """Take a node of one of the fullest stages to a neighbouring one, and what has to go with it, in place.
+    """Move a node of one of the fullest stages, and what has to follow it, to a neighbouring stage, in place.
 
-    Of `TRIES` such moves the one that leaves the fuller of the two stages least full is made. Stages int16 [N] (-1:
-    none) are drawn by their heat, nodes by the root of their load: large ones mostly do not fit elsewhere. False where
-    nothing changed.
+    Of `TRIES` such moves it makes the one after which the fuller of the two stages is least full. Stages int16 [N] (-1:
+    none) are drawn in proportion to their heat, nodes to the root of their load, as large ones seldom fit elsewhere.
+    False if nothing changed.
     """
     count = int(limit.max())
     loads = fullness(stage[None], pipeline.load, count)
-    full, hot = loads[0], heat(loads)[0]
-    if not hot.any():
+    full, heats = loads[0], heat(loads)[0]
+    if not heats.any():
         return False
-    fullest = int(rng.choice(count, p=hot / hot.sum()))
+    fullest = int(rng.choice(count, p=heats / heats.sum()))
     inside = np.flatnonzero(stage == fullest)
     weight = np.sqrt(pipeline.load[inside])
     best, least = None, np.inf

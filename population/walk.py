@@ -7,8 +7,8 @@ Algorithm 1 with mirrored perturbations and rank-shaped fitness (section 2.1), A
     g = sum_i (r_i+ - r_i-) e_i / (2 pairs sigma);  w moves by one step of Adam along g
 
 A walk begins at the best of a generation of *scouts* (networks drawn at random, the start policy, and before every
-second walk the learner), and is given up for a new one when none of its members was better for `patience` evaluations:
-walks from other origins end in other basins.
+second walk the learner), and is replaced by a new one after `patience` evaluations without a better member: walks from
+other origins end in other basins.
 
 Deviations:
 - Equal rewards share their mean rank, so that a round in which nothing differs moves nothing (the source's ranking
@@ -156,7 +156,7 @@ class Walk:
         return children + [Child(Gnn(weights), (), "walk", mutated=True) for weights in around]
 
     def _remember(self, scout: Individual) -> None:
-        """Keep the best scout since the last walk began; of equal ones the newest."""
+        """Keep the best scout since the last walk began; the newest, if several are equal."""
         assert isinstance(scout.genome, Gnn)
         if scout.origin != "centre" and (self._best_scout is None or scout.score >= self._best_scout[0]):
             self._best_scout = (scout.score, scout.genome.weights)

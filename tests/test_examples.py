@@ -18,7 +18,7 @@ from commands import module_of
 
 import onnx_models
 from egrl.cli.main import main
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from workloads.load import load
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"

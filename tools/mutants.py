@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "any answer of a board will do",
-        "egrl/measure/answers.py",
+        "egrl/measure/board.py",
         'or document["id"] != number:',
         "or False:",
         "tests/egrl/measure/test_board.py",

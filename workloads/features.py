@@ -90,7 +90,7 @@ def edge_index(workload: Workload) -> NDArray[np.int64]:
 
 
 def _own(op: Op) -> tuple[int, ...]:
-    """What an op tells by itself: all columns but the two sizes and the two sums over later ops."""
+    """What is known of an op by itself: all columns but the two sizes and the two sums over later ops."""
     window = (0, 0, 0, 0, 0, 0)
     if op.kind in CONVOLUTIONS:
         window = (op.groups, *op.kernel, op.stride, op.pad, op.dilation)

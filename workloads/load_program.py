@@ -7,11 +7,11 @@ import re
 from functools import cache
 from pathlib import PurePath
 
+from workloads.compressed import check_values, unpack
 from workloads.errors import InputError
 from workloads.files import HLO, PACKED, read_bytes
 from workloads.load import all_names, load
 from workloads.nearest import hint
-from workloads.packed import check_values, unpack
 from workloads.programs import program_names, read_shipped
 from workloads.programs.program import NO_ALIAS, Program
 from workloads.zoo import canonical_name

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.compressed import check_values, unpack
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.json_text import describe, parse_object
 from workloads.names import FILE_NAME, as_file_name, is_file_name
-from workloads.packed import check_values, unpack
 from workloads.sharding import MOST_STRATEGIES, Sharding, check
 
 KIND = "sharding instance"
@@ -189,7 +189,7 @@ def _pairs(table: dict[str, Any], key: str, where: str, count: int | None = None
     """int64 [count, 2], a pair of numbers a row."""
     rows = _lists(table, key, where)
     if count is not None and len(rows) != count:
-        raise InputError(f"{where}.{key}: expected {count}, one a node, found {len(rows)}")
+        raise InputError(f"{where}.{key}: expected {count}, one per node, found {len(rows)}")
     lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
     _same_lengths(lengths, np.full(len(rows), 2), f"{where}.{key}", "numbers")
     return _numbers(rows, f"{where}.{key}").reshape(-1, 2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 from functools import cache
 
+from workloads.compressed import check_values, unpack
 from workloads.errors import InputError
 from workloads.files import PACKED, read_bytes
 from workloads.nearest import one_of
-from workloads.packed import check_values, unpack
 from workloads.steps import read_shipped, step_names
 from workloads.steps.json_file import from_json, to_json
 from workloads.training_step import TrainingStep

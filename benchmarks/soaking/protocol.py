@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from egrl.measure.answers import BoardFailure
+from egrl.measure.board import BoardFailure
 from egrl.measure.board_process import GRACE_S, BoardProcess
-from egrl.measure.offspring import PROC
+from egrl.measure.child_processes import PROC
 from hwsim.problem import Status
 from soaking.boards import BOARDS, REQUEST
 from soaking.trial import Outcome, Subject

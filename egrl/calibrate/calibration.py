@@ -21,7 +21,7 @@ from workloads.text import csv_cell
 
 KIND, VERSION = "calibration", 1
 MOST_LOG = 50.0
-"""Log odds beyond it are told as this."""
+"""Larger log odds are reported as this."""
 
 
 @dataclass(frozen=True)

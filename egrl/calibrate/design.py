@@ -28,7 +28,7 @@ from egrl.measure.config import EvaluatorConfig
 from egrl.measure.evaluator import board_executor
 from egrl.runs import chunks
 from egrl.runs.folder import RunFolder
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.mappings import repair
 from hwsim.problem import Evaluation, Floats, Mapping16, Problem
 

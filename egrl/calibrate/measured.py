@@ -9,7 +9,7 @@ import numpy as np
 
 from egrl.methods.twin.data import MOST, averaged, thin
 from egrl.problems import find_problem
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasFiles, HasParts
 from hwsim.family import Family, HasFamily, Model
 from hwsim.problem import Floats, Mapping16, Problem
@@ -25,7 +25,7 @@ LEAST = 10
 
 @dataclass(frozen=True)
 class Network:
-    """What was measured of one network.
+    """The measurements of one network.
 
     Attributes:
         name: the workload's.
@@ -72,8 +72,8 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
             ran = np.isfinite(found.cost) & (found.cost > 0)
             if not run.options.evaluator and _own(problem.family, found.mapping[ran], found.cost[ran]):
                 raise InputError(
-                    f"{run.path}: expected a run whose costs were measured, by --evaluator or told; this one's are the"
-                    " chip file's own"
+                    f"{run.path}: expected a run whose costs were measured, by --evaluator or reported; this one's are"
+                    " the chip file's own"
                 )
             quantity = len(problem.parts) if isinstance(problem, HasParts) else 0
             parts = np.full((len(ran), quantity), np.nan)

@@ -1,4 +1,4 @@
-"""What a calibration says, for people: lines, and predicted against measured costs as a drawing."""
+"""A calibration as lines of text, and a drawing of predicted against measured costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from egrl.calibrate.measured import Network
 from egrl.figures.drawing import Drawing, plain
 
 NAMED = 12
-"""What was not learned is named up to so many."""
+"""Most names of parameters that were not learned."""
 
 
 def text_of(report: Mapping[str, Any]) -> str:
@@ -41,9 +41,9 @@ def _constant(row: Mapping[str, Any]) -> str:
 def _effect(row: Mapping[str, Any]) -> str:
     before = {True: "on", False: "off", None: "-"}[row["before"]]
     odds = abs(row["log_odds"])
-    told = f"{math.exp(odds):.3g} : 1" if odds < math.log(1e4) else "over 10000 : 1"
+    shown = f"{math.exp(odds):.3g} : 1" if odds < math.log(1e4) else "over 10000 : 1"
     sure = "" if (row["log_odds"] > 0) == row["on"] else " against"
-    return f"{row['name']:<14}{before:<8}{'on' if row['on'] else 'off':<8}{told}{sure}"
+    return f"{row['name']:<14}{before:<8}{'on' if row['on'] else 'off':<8}{shown}{sure}"
 
 
 def _beyond(beyond: Mapping[str, Any]) -> list[str]:
@@ -59,10 +59,10 @@ def _beyond(beyond: Mapping[str, Any]) -> list[str]:
 def _not_learned(report: Mapping[str, Any]) -> list[str]:
     names, own = report["not_learned"], report["own_not_learned"]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    told = f"{', '.join(names[:NAMED])}{more}" if names else "no constant"
+    found = f"{', '.join(names[:NAMED])}{more}" if names else "no constant"
     return [
         "not learned from these measurements (more than 80 % of the first uncertainty is left):",
-        f"  {told}; {own['count']} of {own['of']} factors of single ops, tensors and shapes",
+        f"  {found}; {own['count']} of {own['of']} factors of single ops, tensors and shapes",
     ]
 
 

@@ -54,7 +54,7 @@ def _gpu() -> str:
 
 
 def _packages() -> Iterator[tuple[str, str]]:
-    """What the package requires, and those of its extras that are there."""
+    """The requirements of the package, and its extras that are installed."""
     try:
         required = metadata.requires("egrl") or []
     except metadata.PackageNotFoundError:  # run from a folder that was not installed

@@ -11,7 +11,6 @@ import click
 
 from egrl.cli import flags
 from egrl.cli.output import output_file, remark
-from egrl.cli.problem_flags import subject_of
 from hwsim.baseline import noise_free_cost
 from hwsim.capabilities import HasBestKnown, HasBound, HasModel
 from hwsim.problem import About, Bound, Mapping16, Problem
@@ -19,7 +18,7 @@ from workloads.errors import InputError
 
 DEFAULT_SECONDS = 60.0
 LONGEST_LABEL = 11
-"""Characters of a rival's name that fit where a line has its label."""
+"""Characters of a baseline's name that fit where a line has its label."""
 
 
 @click.command(name="bound", short_help="prove a bound, and show the best mapping known and the gap")
@@ -67,9 +66,9 @@ def command(
     egrl bound --workload bert --run runs/bert-egrl-s0-1
     egrl bound --problem mmap --workload alexnet_train_batch_32
     """
-    from egrl.core import atomic
+    from egrl.core import atomic, mapping_file
+    from egrl.problems import build_problem
     from egrl.runs import certificate as reward_certificate
-    from egrl.runs import mapping_file
     from egrl.runs.folder import BEST
 
     written = None if output is None else output_file(output)
@@ -78,7 +77,7 @@ def command(
         raise InputError(
             f"--seconds, --seed: expected a positive number and a seed >= 0, found {limit_s}, {seed or 0}"
         )
-    subject = subject_of(workload, problem, chip, settings, baseline)
+    subject = build_problem(problem, workload, chip, settings, baseline)
     given = {name: mapping_file.read(name, subject) for name in mappings}
     given |= {name: mapping_file.read(str(Path(name) / BEST), subject) for name in runs}
     anew = prove or seconds is not None or seed is not None
@@ -138,7 +137,7 @@ def bound_report(
 
     It solves the problem's model within `seconds`, unless what is `proved` makes that needless.
     """
-    known: dict[str, Mapping16] = {problem.about.rival.removeprefix("the "): problem.baseline.mapping}
+    known: dict[str, Mapping16] = {problem.about.baseline_name.removeprefix("the "): problem.baseline.mapping}
     remarks: list[str] = []
     if proved is None:
         assert isinstance(problem, HasModel)
@@ -186,15 +185,14 @@ def bound_report(
 
 def text_of(report: dict[str, Any], about: About) -> str:
     """The certificate for people; `about` has the problem's words."""
-    from egrl.runs.units import better, cost_text
+    from egrl.runs.text import baseline_text, better, cost_text, short_baseline_text, table_of
     from egrl.runs.verdict import OPTIMAL, percent_up, rule_text, verdict
-    from egrl.runs.words import rival_named, short_rival, table_of
 
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
-    rival, rule = short_rival(about), rival_named(about, baseline["rule"])
-    label, detail = rival.removeprefix("the "), rule if about.stands_for else baseline["rule"]
+    baseline_name, rule = short_baseline_text(about), baseline_text(about, baseline["rule"])
+    label, detail = baseline_name.removeprefix("the "), rule if about.stands_for else baseline["rule"]
     if len(label) > LONGEST_LABEL:
-        label, detail = "baseline", rival
+        label, detail = "baseline", baseline_name
     named = "" if detail == label else f" ({detail})"
     above = f"{report['baseline_gap']:.2%} above the bound"
     took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
@@ -208,7 +206,7 @@ def text_of(report: dict[str, Any], about: About) -> str:
         f"{report['workload']} on {report['chip']}: no mapping is {better(unit)} than"
         f" {cost_text(report['bound'], unit)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {best['speedup']:.4f}x {rival}",
+        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {best['speedup']:.4f}x {baseline_name}",
         f"  {label:<12}{cost_text(baseline['cost'], unit)}, {above}{named}",
         *([f"  rules       {rules}"] if rules else []),
         f"  gap         {gap}",

@@ -56,7 +56,7 @@ def command(
     from egrl.calibrate.measured import networks
     from egrl.calibrate.report import drawing, is_worse, text_of
     from egrl.core import atomic
-    from egrl.runs.past import PastRun
+    from egrl.runs.past_run import PastRun
 
     path = output_file(output, ".toml")
     picture = None if figure is None else output_file(figure, *style.FORMATS, flag="--figure")

@@ -1,4 +1,4 @@
-"""What a shell offers for the names that flags take: workloads, methods, chips, problems and figures.
+"""Completion in shells of the names that flags take: workloads, methods, chips, problems and figures.
 
 The shell asks click for it, which asks a parameter's type (`egrl` with `_EGRL_COMPLETE` set; see README.md).
 """
@@ -26,7 +26,7 @@ class NameType(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The names that begin as what was typed; where there are none, the shell is told to offer files."""
+        """The names that begin as what was typed; where there are none, the shell offers files."""
         before, comma, begun = incomplete.rpartition(",")
         try:
             found = [name for name in self._names(ctx.params) if name.startswith(begun)]

@@ -16,9 +16,9 @@ from egrl.cli import flags
 from egrl.cli.explanations import lines_of
 from egrl.cli.problem_flags import run_or_flags
 from egrl.report.explaining import by_the_file
-from egrl.runs import gap, words
+from egrl.runs import gap, text
 from egrl.runs.summary import read_summary
-from egrl.runs.units import cost_text
+from egrl.runs.text import cost_text
 from egrl.runs.verdict import baseline_table, distance, rule_text, shares_of, verdict
 from hwsim.capabilities import HasBound, HasExplanation
 from hwsim.problem import About, Mapping16, Problem, Status
@@ -78,7 +78,7 @@ def command(
 def add_profile(measured: dict[str, Any], run: Path, problem: str) -> list[str]:
     """Add what the board's profile says of a run's best mapping, if there is one; the lines for people about it."""
     from egrl.report.profiled import lines, profiled
-    from egrl.runs.past import PastRun
+    from egrl.runs.past_run import PastRun
 
     past = PastRun.read(run, problem)
     found = profiled(past, past.best_mapping())
@@ -113,7 +113,7 @@ def evaluation_report(
         "problem": problem.about.name,
         "workload": problem.about.workload,
         "chip": problem.about.chip,
-        words.TABLE: words.table_of(problem.about),
+        text.TABLE: text.table_of(problem.about),
         "mapping": name,
         "status": Status(int(found.status[0])).name.lower(),
         "cost": cost,
@@ -148,10 +148,10 @@ def text_of(
     """
     unit, lines = report["unit"], list[str]()
     measured = report.get("measured")
-    about, baseline = words.about_of(report), report["baseline"]
+    about, baseline = text.about_of(report), report["baseline"]
     if measured:
         score = (
-            f"measured: {measured['speedup']:.4f}x {words.rival_named(about, baseline['rule'])},"
+            f"measured: {measured['speedup']:.4f}x {text.baseline_text(about, baseline['rule'])},"
             f" {cost_text(measured['cost'], 's')}, by {measured['by']}"
         )
         lines.append(f"{score}\nthe table below is computed from the chip file, not measured\n")
@@ -164,7 +164,7 @@ def text_of(
     costs = f"{cost_text(report['cost'], unit)} instead of {cost_text(baseline['cost'], unit)}"
     best = {"speedup": report["speedup"], "bound_by": report["bound_by"]}
     said = [
-        f"{what}: {report['speedup']:.4f}x {words.rival_named(about, baseline['rule'])}"
+        f"{what}: {report['speedup']:.4f}x {text.baseline_text(about, baseline['rule'])}"
         + (", by the chip file" if measured else ""),
         costs + _rule(about, baseline["rule"]),
         f"reward {report['reward']:.4f}" if rewarded else "",
@@ -178,7 +178,7 @@ def text_of(
 
 def _rule(about: About, rule: str) -> str:
     """The rule that made the baseline, in brackets; "" where the headline names it."""
-    return "" if about.stands_for or rule == about.rival else f" ({rule})"
+    return "" if about.stands_for or rule == about.baseline_name else f" ({rule})"
 
 
 def _broken(violations: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from egrl.runs.units import scaled, shown
+from egrl.runs.text import scaled, shown
 
 
 def lines_of(explanation: Mapping[str, Any], unit: str) -> list[str]:
@@ -24,7 +24,7 @@ def lines_of(explanation: Mapping[str, Any], unit: str) -> list[str]:
 
 
 def _breakdown(breakdown: Mapping[str, Any], unit: str) -> list[str]:
-    """Who pays, and who is in memory at the fullest time."""
+    """The nodes that cost the most, and those in memory at the fullest time."""
     edges = any(payer["edge_cost"] for payer in breakdown["payers"])
     payers = [
         {

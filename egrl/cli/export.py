@@ -10,7 +10,7 @@ import click
 
 from egrl.cli.names import OneOf
 from egrl.cli.output import output_file, remark
-from egrl.runs.units import counted
+from egrl.runs.text import counted
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def command(
 
     egrl export runs/model-exact-s0-1 --to executorch -o plan.json
     """
-    from egrl.core import atomic
-    from egrl.runs import mapping_export, mapping_file
-    from egrl.runs.past import PastRun
+    from egrl.core import atomic, mapping_file
+    from egrl.runs import mapping_export
+    from egrl.runs.past_run import PastRun
     from workloads.importers import dimensions
 
     if to is not None:
@@ -138,7 +138,7 @@ def _plan(run: str, output: str, problem: str, to: str, others: Mapping[str, obj
     `egrl.integrations.pytorch` the other.
     """
     from egrl.core import atomic
-    from egrl.runs.past import PastRun
+    from egrl.runs.past_run import PastRun
 
     for flag, value in others.items():
         if value is not None:

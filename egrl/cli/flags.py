@@ -1,4 +1,4 @@
-"""Flags that several commands have: stated once, so that each means the same in all of them."""
+"""Flags that several commands share."""
 
 from __future__ import annotations
 

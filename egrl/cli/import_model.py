@@ -11,7 +11,7 @@ import click
 
 from egrl.cli.names import OneOf
 from egrl.cli.output import output_file, remark
-from egrl.runs.units import counted
+from egrl.runs.text import counted
 from workloads.errors import InputError
 
 if TYPE_CHECKING:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 
 from egrl.cli.names import OneOf
+from egrl.core.typed_tables import meaning
 from workloads.errors import InputError
 from workloads.nearest import one_of
 
 if TYPE_CHECKING:
     from egrl.core.registry import ProblemDefinition
 
+LIMITS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 KINDS = ("workloads", "chips", "methods", "problems", "settings")
 
 
@@ -61,28 +63,50 @@ def _workloads(problem: str, definition: ProblemDefinition) -> list[dict[str, ob
 
 def _settings(of: str | None) -> list[dict[str, object]]:
     """What `--set` can change of a method, a problem or evaluators."""
-    from egrl.cli import settings
     from egrl.measure.config import EvaluatorConfig
 
-    given: Any
-    if of == "evaluator":
-        given, prefix = EvaluatorConfig(), "evaluator"
-    else:
-        given, prefix = _config_of(of)
-    found = list(settings.known(given, prefix))
-    if not found:
-        return []
-    lines = settings.table(found)
+    given, prefix = (EvaluatorConfig(), "evaluator") if of == "evaluator" else _config_of(of)
+    found = list(known(given, prefix))
+    columns = [[json.dumps(each["default"]).strip('"'), str(each["allowed"])] for each in found]
+    widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
     return [
         {
-            "name": each.key,
-            "summary": line,
-            "default": each.default,
-            "allowed": each.allowed,
-            "meaning": each.meaning,
+            "name": each["name"],
+            "summary": "  ".join([*map(str.ljust, row, widths), str(each["meaning"])]),
+            **each,
         }
-        for each, line in zip(found, lines, strict=True)
+        for each, row in zip(found, columns, strict=True)
     ]
+
+
+def known(given: Any, prefix: str) -> Iterator[dict[str, object]]:
+    """Every setting of an instance of a dataclass, nested ones walked: name, default, allowed values and meaning.
+
+    Names begin with `prefix`. A meaning is the `Doc` of the field's type (PEP 727).
+    """
+    hints = get_type_hints(type(given), include_extras=True)
+    for entry in dataclasses.fields(given):
+        value, name, hint = getattr(given, entry.name), f"{prefix}.{entry.name}", hints[entry.name]
+        if dataclasses.is_dataclass(value):
+            yield from known(value, name)
+        else:
+            yield {"name": name, "default": value, "allowed": _allowed(hint), "meaning": meaning(hint)}
+
+
+def _allowed(hint: Any) -> str:
+    """The words or the range that a setting can take; "" where its type says everything."""
+    bounds = [
+        f"{sign} {getattr(bound, name):{',' if isinstance(getattr(bound, name), int) else 'g'}}"
+        for bound in getattr(hint, "__metadata__", ())
+        for name, sign in LIMITS.items()
+        if hasattr(bound, name)
+    ]
+    if bounds:
+        return ", ".join(bounds)
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if get_origin(hint) is Literal:
+        return " | ".join(map(str, get_args(hint)))
+    return "true | false" if hint is bool else ""
 
 
 def _config_of(name: str | None) -> tuple[Any, str]:
@@ -91,7 +115,7 @@ def _config_of(name: str | None) -> tuple[Any, str]:
     from egrl.core import plugins
 
     if name is not None and methods.KIND.refers(name):
-        either = replace(methods.KIND, flag="list settings", expected="a method or a problem")
+        either = dataclasses.replace(methods.KIND, flag="list settings", expected="a method or a problem")
         found = plugins.find(either, name)
         if methods.is_method(found.thing):
             return methods.definition_of(found).config(), "method"

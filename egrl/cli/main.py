@@ -44,10 +44,10 @@ COMMANDS: dict[str, str] = {
 }
 
 MODULES: dict[str, str] = {"import": "import_model"}
-"""Commands whose file has another name, because theirs is a word of Python."""
+"""Commands whose file has another name, because theirs is a keyword of Python."""
 
 TORCH = {"torch": "torch", "torch_geometric": "torch-geometric"}
-"""Modules that networks need and much else does not, by the name to install."""
+"""Modules that only networks need, with the names to install."""
 
 
 class _Lazy(NamedGroup):
@@ -113,7 +113,7 @@ def cli() -> None:
 def main(argv: Sequence[str]) -> int:
     """Run one command; returns the exit code and never shows a traceback for the user's mistakes."""
     from egrl.core import log
-    from egrl.core.stopping import watch_interrupts
+    from egrl.core.interrupts import watch_interrupts
 
     with log.files_closed(), watch_interrupts() as interrupted:
         try:
@@ -159,7 +159,7 @@ def _main(argv: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _notices_as_lines() -> Iterator[None]:
-    """Each `Notice` is one line on stderr, once, and none where the command is quiet; other warnings are Python's."""
+    """Print each `Notice` once, as one line on stderr, unless the command is quiet; other warnings are Python's."""
     from egrl.cli.output import readable
     from egrl.core.log import LOG
     from workloads.errors import Notice

@@ -1,4 +1,4 @@
-"""Names on the command line: lists of them, and what is said where one is none."""
+"""Names on the command line: lists of names, and errors that suggest similar ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.nearest import hint, one_of
 
 
 class OneOf(click.Choice[str]):
-    """One of some names; a name that is none is answered with those like it."""
+    """A type for one of several names; an error suggests similar names."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name. InputError where it is none of them."""
@@ -23,7 +23,7 @@ class OneOf(click.Choice[str]):
 
 
 class NamedGroup(click.Group):
-    """Commands; a name that is none is answered with those like it."""
+    """A group of commands; an error suggests similar names."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -37,7 +37,7 @@ class NamedGroup(click.Group):
 
 
 def message_of(error: click.ClickException) -> str:
-    """What click says, in one line with what was expected."""
+    """The message of a click error, in one line with what was expected."""
     text, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     if context is None:
         return text

@@ -1,4 +1,4 @@
-"""What commands say on the way, and files that they write to."""
+"""Messages of commands while they work, and their output files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_WORD, LONGEST_LINE = 300, 1500
 
 
 def readable(message: str) -> str:
-    """The message in one line of a length that can be read and without control characters, whatever file it quotes."""
+    """The message as one line of limited length without control characters, even if it quotes a file."""
     words = " ".join(_cut(visible(word), LONGEST_WORD) for word in message.split())
     return _cut(words, LONGEST_LINE)
 
@@ -33,7 +33,7 @@ def remark(command: str, line: object) -> None:
 
 
 def sayer(command: str, quiet: bool) -> Callable[[str], None]:
-    """What says a line on the way: in the log, and on stderr unless the command is quiet."""
+    """A function that writes a line to the log, and to stderr unless the command is quiet."""
 
     def say(line: str) -> None:
         LOG.info("%s", line)
@@ -44,7 +44,7 @@ def sayer(command: str, quiet: bool) -> Callable[[str], None]:
 
 
 def interrupted(quiet: bool, what: object = "interrupted; the same command goes on") -> int:
-    """Say how a command that was interrupted goes on. Returns its exit code."""
+    """Print how to resume a command that was interrupted. Returns its exit code."""
     LOG.warning("%s", what)
     if not quiet:
         click.echo(f"egrl: {readable(str(what))}", err=True)

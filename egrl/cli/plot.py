@@ -52,7 +52,7 @@ def command(
     from egrl.figures import find_figure
     from egrl.figures.drawing import Drawing
     from egrl.runs import progress
-    from egrl.runs.past import PastRun
+    from egrl.runs.past_run import PastRun
 
     path = None if output is None else output_file(output, *style.FORMATS)
     found = find_figure(figure)

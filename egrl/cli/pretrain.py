@@ -87,7 +87,7 @@ def command(
     """
     from egrl.cli.names import several_workloads
     from egrl.core import typed_tables
-    from egrl.core.stopping import Interrupted
+    from egrl.core.interrupts import Interrupted
     from egrl.runs.run import check_device
     from egrl.transfer.pretrain.options import PretrainOptions
     from egrl.transfer.pretrain.run import pretrain

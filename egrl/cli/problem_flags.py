@@ -1,11 +1,11 @@
-"""What a command is about: a problem and a mapping, named by a run folder or by flags."""
+"""The problem and the mapping of a command, from a run folder or from flags."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from egrl.runs.words import start_word
+from egrl.runs.text import start_word
 from hwsim.capabilities import HasBestKnown
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -33,7 +33,7 @@ def run_or_flags(
         )
     if run is not None:
         from egrl.runs import folder as run_folder
-        from egrl.runs.past import PastRun
+        from egrl.runs.past_run import PastRun
 
         if Path(run).is_file():
             raise InputError(
@@ -44,27 +44,19 @@ def run_or_flags(
         return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
     if flags["--workload"] is None:
         raise InputError(f"{command_name}: expected a run folder or --workload, found neither")
-    subject = subject_of(
-        flags["--workload"], flags["--problem"] or "nnpi", flags["--chip"] or "", settings, baseline
+    from egrl.problems import build_problem
+
+    subject = build_problem(
+        flags["--problem"] or "nnpi", flags["--workload"], flags["--chip"] or "", settings, baseline
     )
     mapping = flags["--mapping"] or "compiler"
     chosen = mapping_of(mapping, subject)
-    return subject, chosen, start_word(subject.about.rival, mapping)
-
-
-def subject_of(
-    workload: str, problem: str, chip: str, settings: Sequence[str], baseline: str = ""
-) -> Problem:
-    """The problem that flags name; the default chip where `chip` is empty. InputError where they are wrong."""
-    from egrl.problems import build_problem
-    from egrl.runs import baseline_file
-
-    return baseline_file.over(build_problem(problem, workload, chip, settings), baseline)
+    return subject, chosen, start_word(subject.about.baseline_name, mapping)
 
 
 def mapping_of(mapping: str, problem: Problem) -> Mapping16:
     """The mapping [N, H] that --mapping names. InputError where there is none, or its file is not of the problem."""
-    from egrl.runs import mapping_file
+    from egrl.core import mapping_file
 
     if mapping == "compiler":
         return problem.baseline.mapping

@@ -31,7 +31,7 @@ def command(runs: tuple[str, ...], output: str | None, baseline: str, shows: boo
     from egrl.figures import explore
     from egrl.report.explored import page_of_exploration
     from egrl.report.page import page_of
-    from egrl.runs.past import PastRun
+    from egrl.runs.past_run import PastRun
 
     path = (Path(runs[0]) if len(runs) == 1 else Path()) / "report.html"
     if output is not None:

@@ -51,7 +51,7 @@ def command(
 
     egrl reproduce egrl --quick
     """
-    from egrl.core.stopping import Interrupted
+    from egrl.core.interrupts import Interrupted
 
     module = experiments(paper)
     plan = module.Plan.quick() if quick else module.Plan()

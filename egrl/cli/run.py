@@ -35,7 +35,7 @@ def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def ablation_setting(method: str, ablation: str) -> str:
-    """What `--set` takes for a method without a part of it. InputError where the method has no such part."""
+    """The `--set` argument that leaves a part of a method out. InputError if the method has no such part."""
     from egrl.methods import find_method
 
     if "ablation" not in dict(typed_tables.leaves(find_method(method).config)):
@@ -50,9 +50,7 @@ NEAR = 1e-4
 
 
 def exact_hint(summary: Mapping[str, Any]) -> str:
-    """What to do next where a model that can be solved is all that was measured; "" where it is not, or next to nothing
-    is left to gain.
-    """
+    """A hint to solve the model, if it gave the costs and can be solved; "" if not, or if the gap is below `NEAR`."""
     from egrl.methods.exact import SECONDS
     from egrl.problems import PROBLEMS
 
@@ -110,7 +108,7 @@ def command(
     egrl run --config runs/bert-egrl-s0-1/config.toml --seed 1
     """
     from egrl import api
-    from egrl.core.stopping import Interrupted
+    from egrl.core.interrupts import Interrupted
     from egrl.problems import find_problem
     from egrl.runs import resume as resuming
     from egrl.runs import summary

@@ -22,7 +22,7 @@ def command(run: str, output: str | None, problem: str) -> int:
     """
     from egrl.core import atomic
     from egrl.report.trace import trace
-    from egrl.runs.past import PastRun
+    from egrl.runs.past_run import PastRun
 
     path = Path(run) / "trace.json" if output is None else output_file(output, ".json")
     atomic.write(path, json.dumps(trace(PastRun.read(Path(run), problem)), allow_nan=False) + "\n")

@@ -69,8 +69,8 @@ def command(
     """
     from egrl.cli.names import several_workloads
     from egrl.core import atomic
+    from egrl.core.interrupts import Interrupted
     from egrl.core.plugins import check_given
-    from egrl.core.stopping import Interrupted
     from egrl.core.typed_tables import parse_set
     from egrl.methods import KIND
     from egrl.runs import policies as saved_policies
@@ -145,7 +145,7 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
     `problem` is one of those on which they were placed.
     """
     from analysis.means import geometric_mean
-    from egrl.runs.words import rival_named
+    from egrl.runs.text import baseline_text
     from workloads.text import optional
     from workloads.text import table as markdown_table
 
@@ -165,8 +165,8 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
             speedups = [f"{column[step]:.4f}" for column in (*columns, means)]
             rows.append([f"{called[id(document)]}, {what}", document["evaluations"][step], *speedups])
     lines = [
-        f"Speedup over {rival_named(problem.about, problem.baseline.name)}, with no training on that network; the mean"
-        " is geometric.",
+        f"Speedup over {baseline_text(problem.about, problem.baseline.name)}, with no training on that network; the"
+        " mean is geometric.",
         "",
         *markdown_table(["policy", "at evaluation", *names, "mean"], rows),
     ]

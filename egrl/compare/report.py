@@ -37,7 +37,7 @@ def compare(
             `egrl compare`. Also `threads` and `workers` of each run [1], and `init`, a policy
             file that each begins with [""].
         at_once: runs at once.
-        say: is told of each run that ended.
+        say: called with a line per run that ended.
 
     Returns comparison.json, in which failed runs stand by their messages (`check`); None where the user stopped it.
     Raises InputError where an option is wrong or the folder holds runs of another configuration.
@@ -89,7 +89,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
     from egrl.core import atomic
     from egrl.figures.curves import read_curve
     from egrl.methods import find_method
-    from egrl.runs import words
+    from egrl.runs import text
     from egrl.runs.summary import read_summary
 
     ended = [job.path for job in subject.jobs if job.path not in failures]
@@ -108,7 +108,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         try:
             fastest = None if bound is None else problem.baseline.cost / bound
             style.save(
-                learning_curves(curves, title, fastest, problem.about.rival, problem.about.evaluated),
+                learning_curves(curves, title, fastest, problem.about.baseline_name, problem.about.evaluated),
                 path,
             )
         except OSError as error:
@@ -120,7 +120,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         "problem": problem.about.name,
         "chip": problem.about.chip,
         "unit": problem.about.unit,
-        words.TABLE: words.table_of(problem.about),
+        text.TABLE: text.table_of(problem.about),
         "fingerprint": problem.fingerprint(),
         "baseline": problem.baseline.cost,
         "rule": problem.baseline.name,

@@ -53,8 +53,9 @@ class Subject:
 def plan(
     workloads: Sequence[str], methods: Sequence[str], seeds: int, folder: Path, options: Mapping[str, Any]
 ) -> list[Subject]:
-    """What is to be run. InputError where an option is wrong or the folder holds runs of another configuration."""
+    """The runs of a comparison. InputError if an option is wrong or the folder holds runs of another configuration."""
     from egrl.methods import find_method
+    from egrl.problems import build_problem
     from egrl.runs.config import RunOptions, resolve
 
     for setting in options["settings"]:
@@ -80,8 +81,9 @@ def plan(
                 RunOptions(workload=workload, method=method, **given), settings, options["preset"]
             )
             if problem is None:
-                problem = resolved.build_problem()
-                start = resolved.run.start
+                own = resolved.run
+                problem = build_problem(own.problem, workload, own.chip, resolved.problem, own.baseline)
+                start = own.start
             reason = find_method(method).serves(problem)
             if reason is not None:
                 raise InputError(f"--methods: {method} cannot serve problem {problem.about.name}: {reason}")
@@ -225,18 +227,18 @@ def run_all(jobs: Sequence[Job], at_once: int, say: Callable[[str], None]) -> tu
     Returns why which folders failed, and whether the user stopped it. A first Ctrl-C lets every run finish its
     generation and save.
     """
-    from egrl.core.stopping import StopSignal
+    from egrl.core.interrupts import StopSignal
 
     waiting, failures, done = deque(jobs), dict[Path, str](), 0
     running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
     with StopSignal() as stop:
-        told = False
+        said = False
         try:
             while running or (waiting and not stop()):
                 while waiting and len(running) < at_once and not stop():
                     running.append(_start(waiting.popleft()))
-                if stop() and not told:
-                    told = True
+                if stop() and not said:
+                    said = True
                     say(STOPPING)
                     for _, process, _ in running:
                         process.terminate()

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from egrl.runs.units import cost_text
-from egrl.runs.words import about_of, rival_named, start_word
+from egrl.runs.text import about_of, baseline_text, cost_text, start_word
 from workloads.text import UNKNOWN, optional, table
 
 CONFIDENCE = 0.95
@@ -34,7 +33,7 @@ class Run:
         deployable: final speedup of the deployable policy; None where the method has none.
         seconds: wall time of the search.
         evaluations: made.
-        model_calls, model_seconds: as `egrl.core.model_use.ModelUse` counts them.
+        model_calls, model_seconds: as `egrl.core.method.ModelUse` counts them.
     """
 
     method: str
@@ -232,9 +231,9 @@ def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     spent = document.get("seconds")
     budget = f"{document['evaluations']} evaluations" if spent is None else f"{spent:g} s of searching"
     return (
-        f"Speedup over {rival_named(about_of(entry), entry.get('rule', ''))} ({cost_text(entry['baseline'], unit)});"
+        f"Speedup over {baseline_text(about_of(entry), entry.get('rule', ''))} ({cost_text(entry['baseline'], unit)});"
         f" {budget}, {seeds},"
-        f" start {start_word(about_of(entry).rival, document['start'])}. Best known: "
+        f" start {start_word(about_of(entry).baseline_name, document['start'])}. Best known: "
         + (UNKNOWN if known is None else cost_text(known, unit))
         + ("; no proven bound." if bound is None else f"; proven bound: {cost_text(bound, unit)}.")
     )

@@ -1,4 +1,4 @@
-"""Every evaluation of a run, by ticket: the one store that replay buffers, resuming and figures read."""
+"""All evaluations of a run by ticket, in one store that replay buffers, resuming and figures read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from hwsim.problem import Evaluation, Mapping16, Problem, Profiles
 WINDOW_ROWS = 100_000
 WINDOW_BYTES = 1 << 30
 SLACK = 1024
-"""Rows before the window whose scalars are kept, too: rows that are measured before a method is told move the window
-on."""
+"""Rows before the window whose scalars are kept, too: rows that the method has not got yet also move the window."""
 MOST_ROWS = 1 << 62
 PROFILE_BYTES = 1 << 28
-"""Most bytes of profiles, which are kept in memory beside the mappings."""
+"""Most bytes of profiles in memory."""
 
 SCALARS: dict[str, Any] = {
     "reward": np.float64,
@@ -35,10 +34,10 @@ SCALARS: dict[str, Any] = {
 
 
 class Column(NDArrayOperatorsMixin):
-    """A scalar of every evaluation, by ticket; rows older than the last `keep` are blank (NaN, or zeros).
+    """A scalar per evaluation, by ticket; rows older than the last `keep` are blank (NaN or 0).
 
-    Operators and functions of numpy take it as the array of all rows. It cannot be assigned to. Storage grows up to
-    twice what is kept, at amortised O(1) a row.
+    NumPy's operators and functions take it as the array of all rows. Elements cannot be assigned. The storage grows to
+    at most twice the rows that are kept, in amortised O(1) per row.
     """
 
     def __init__(self, dtype: Any, keep: int, blank: Any = None) -> None:
@@ -233,7 +232,7 @@ class Archive:
         return self._scalars[name]
 
     def sources(self, tickets: NDArray[np.int64] | slice) -> NDArray[np.str_]:
-        """Who proposed some evaluations, str [B]."""
+        """The sources of some evaluations, str [B]."""
         return self._sources.take(tickets)
 
     def mappings(self, tickets: NDArray[np.int64]) -> Mapping16:

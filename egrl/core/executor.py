@@ -13,14 +13,17 @@ from hwsim.problem import Evaluation, Keys
 class Executor(Protocol):
     """Measures proposals; results may come in any order and grouping."""
 
-    def submit(self, proposals: Proposals, key: Keys) -> None: ...
+    def submit(self, proposals: Proposals, key: Keys) -> None:
+        """Queue the rows; `key` uint64 [B] decides the noise of each."""
+
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
         """What has been measured since the last call; waits up to `timeout_s` for the first result."""
 
     def rest(self) -> bool:
         """Begin nothing more; True if everything submitted will still be answered."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End everything that the executor has started."""
 
 
 CONFIRMED = ("confirmed_speedup", "confirmed_low", "confirmed_high")

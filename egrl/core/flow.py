@@ -1,12 +1,12 @@
-"""The flow of proposals: asked for in batches, submitted, measured in any order, archived row by row in ticket order,
-told batch by batch.
+"""The flow of proposals: `ask` gives a batch; its rows are measured in any order and archived in ticket order; `tell`
+gets the whole batch.
 
     ask k        before  ask k + 1
     ask k + a    before  tell k        a: the method's `ahead`; so nothing depends on when results come
     tell k       before  ask k + a + 1
 
-A batch may reach beyond the budget: then some of its rows are not submitted, and it waits untold for a run that goes
-on. What is open when a checkpoint is taken is kept in it; rows that were not measured are submitted again.
+If a batch reaches beyond the budget, its last rows are not submitted, and `tell` gets the batch only if the run is
+resumed. A checkpoint keeps the open batches; a resumed run submits their rows without results again.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def one_thread() -> threadpool_limits:
 
 @dataclass
 class _Batch:
-    """A batch that was asked for and has not been told.
+    """A batch between `ask` and `tell`.
 
-    `submitted` is the ticket after the last row that was submitted, `archived` what is known of the first rows.
+    `submitted` is the ticket after the last row that was submitted, `archived` the results of the first rows.
     """
 
     proposals: Proposals
@@ -65,7 +65,7 @@ class _Batch:
         method.tell(self.proposals, Evaluation.concatenate(self.archived))
 
     def tree(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it; the archive has the results."""
+        """The batch as a checkpoint keeps it, without the results, which are in the archive."""
         asked = self.proposals
         return {
             "first": self.first,
@@ -77,7 +77,7 @@ class _Batch:
 
 
 class Flow:
-    """Between one method, one executor and the archive of a context.
+    """Passes proposals from one method to one executor, and the results to the archive and back.
 
     Attributes:
         finished: the method has nothing more to propose.
@@ -93,9 +93,9 @@ class Flow:
         pending: Sequence[dict[str, Any]] = (),
         archive: Archive | _Reread | None = None,
     ) -> None:
-        """Submit what is `pending`, of the checkpoint from which method and archive were restored.
+        """`pending`: open batches of the checkpoint from which method and archive were restored; they are submitted.
 
-        `last`: never submit this ticket or a later one (None: no such end). `archive`: by default the context's.
+        `last`: the first ticket that is never submitted (None: there is no end). `archive`: default the context's.
         """
         self._method, self._executor, self._context, self._last = method, executor, context, last
         self._archive = context.archive if archive is None else archive
@@ -105,7 +105,7 @@ class Flow:
         self._measured: dict[int, tuple[Proposals, Evaluation]] = {}
         self._under_way = 0
         self.finished = self.halted = False
-        self._all_come_back, self._heard = True, True
+        self._all_come_back, self._got_results = True, True
         self._learning = False
         for tree in pending:
             self._reopen(tree)
@@ -119,22 +119,22 @@ class Flow:
 
     @property
     def holds(self) -> bool:
-        """Whether it holds results that come next in ticket order."""
+        """True if it has the results that come next in ticket order."""
         return len(self._archive) in self._measured
 
     @property
-    def settled(self) -> bool:
-        """Whether every batch whose results are all there has been told."""
+    def all_reported(self) -> bool:
+        """True if `tell` has got every batch with complete results."""
         return not (self._open and self._open[0].whole)
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """True if nothing more will happen."""
         if self.halted:
-            comes = self._under_way > 0 and (self._all_come_back or self._heard)
+            comes = self._under_way > 0 and (self._all_come_back or self._got_results)
             return not comes and not self.holds
         if self._last is not None and len(self._archive) >= self._last:
-            return self.settled
+            return self.all_reported
         return self.finished and not self._open
 
     def halt(self) -> None:
@@ -143,7 +143,7 @@ class Flow:
             self.halted, self._all_come_back = True, self._executor.rest()
 
     def advance(self, goal: int) -> list[tuple[Proposals, Evaluation]]:
-        """One turn: ask for a batch where one is due, take what has been measured, tell batches that are whole.
+        """One turn: ask for a batch if one is due, take results, and pass complete batches to `tell`.
 
         Returns the rows that were archived, in order, none from ticket `goal` on; nothing where the method needs more
         time or results have not come.
@@ -154,7 +154,7 @@ class Flow:
         results = self._executor.ready(WAIT_S if wait and not learning else 0.0)
         if learning and not results:
             self._learning = bool(self._method.learn())
-        self._heard = bool(results)
+        self._got_results = bool(results)
         for part, evaluation in results:
             self._measured[int(part.tickets[0])] = (part, evaluation)
             self._under_way -= len(part)
@@ -170,12 +170,12 @@ class Flow:
 
     @property
     def due(self) -> bool:
-        """Whether a batch is to be asked for: there is room for it, and it can be submitted or lets another be told."""
+        """True if a batch is to be asked for: there is room for it, and it can be submitted or `tell` waits for it."""
         if self.finished or self.halted or len(self._archive) < len(self._starts):
             return False
         if len(self._open) > self._method.ahead:
             return False
-        return self._last is None or self._asked < self._last or not self.settled
+        return self._last is None or self._asked < self._last or not self.all_reported
 
     def _ask(self) -> Proposals | None:
         batch = self._method.ask()

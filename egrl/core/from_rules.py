@@ -1,4 +1,4 @@
-"""The same first measurements for every method: the baseline and all rules that the problem knows.
+"""`--start rules`: every method first measures the baseline and all rules that the problem knows.
 
 The best of them is the start.
 """
@@ -36,10 +36,10 @@ def rules_of(problem: Problem) -> list[Mapping16]:
 
 
 class FromRules(Method):
-    """A method that begins with the cheapest of `Context.rules`, which are measured first, and counted.
+    """A method whose start is the cheapest of `Context.rules`, which are measured first and count as evaluations.
 
-    The method is built anew once all of them are measured. Its results so far are those of its start; the others are
-    in the archive.
+    Once all are measured, the method is built again with that start. It gets the result of the start; the others are
+    only in the archive.
     """
 
     def __init__(self, context: Context, build: Callable[[Context], Method]) -> None:
@@ -74,7 +74,7 @@ class FromRules(Method):
         return self._method.learn()
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Once the last of the rules is there, begin with the best, and tell the method of it; then of what it asks."""
+        """After the last of the rules, build the method and tell it the best; from then on, pass on its own batches."""
         if self._told == len(self._context.rules):
             self._method.tell(proposals, evaluation)
             return

@@ -1,7 +1,7 @@
 """The one search loop: any method on any problem, within a budget.
 
     the start is measured -> ask -> submit -> learn (while measuring) -> archive in ticket order -> tell whole batches
-    a row of metrics a generation, checkpoints in between
+    a row of metrics per generation, checkpoints in between
 
 A generation is so many evaluations, whatever the size of batches; the budget may cut off the last one. `flow` has the
 order of calls.
@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from egrl.core.alike import unlike
 from egrl.core.budget import Budget
 from egrl.core.executor import Confirms, Executor
 from egrl.core.failure import RunFailure
@@ -28,15 +27,16 @@ from egrl.core.state import (
     champion_of,
     check_pending,
     check_tree,
-    crown,
     metrics_row,
+    state_mismatch,
+    update_champion,
 )
 from hwsim.jit import clock
 from workloads.errors import InputError
 from workloads.references import ran_outside
 
 IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What content of a checkpoint that no run leaves raises, wherever it is read."""
+"""What reading a checkpoint raises if its content is none that a run writes."""
 
 
 def search(
@@ -52,12 +52,13 @@ def search(
     enough: Callable[[], bool] = lambda: False,
     checkpoint_seconds: float = 20.0,
 ) -> SearchState:
-    """Run `method` until the budget is spent, it has nothing more to propose, or `stop()` or `enough()` says so.
+    """Run `method` until the budget is spent, it has nothing more to propose, or `stop()` or `enough()` is true.
 
-    With `stop` what has begun is measured to its end; with `enough` the search ends as if its budget were spent.
+    After `stop` everything submitted is still measured; after `enough` the search ends as if its budget were spent.
 
-    `method` was built from `context`; `state` goes on from a checkpoint (see `resume`). A checkpoint is taken first,
-    about every `checkpoint_seconds`, and last. Returns the state reached; its `generation` counts whole generations.
+    `method` was built from `context`; `state` continues from a checkpoint (see `resume`). Checkpoints are written at
+    the beginning, about every `checkpoint_seconds`, and at the end. Returns the last state, whose `generation` counts
+    complete generations.
     """
     loop = Loop(method, context, executor, budget, recorder, observers, state, checkpoint_seconds)
     if enough():
@@ -73,7 +74,7 @@ def search(
 
 
 class Loop:
-    """A search turn by turn, for whoever wants to look in between; `search` runs one to its end.
+    """A search that a caller runs turn by turn; `search` runs one to its end.
 
     Attributes:
         state: how far it has come.
@@ -104,25 +105,25 @@ class Loop:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """True if nothing more will happen."""
         return self.flow.over
 
     def halt(self) -> None:
-        """Let nothing more begin; what has begun is measured to its end."""
+        """Submit nothing more; everything submitted is still measured."""
         self.flow.halt()
 
     def cut(self) -> None:
-        """Let the budget end with the last row that was archived; a search that goes on measures what is under way."""
+        """End the budget with the last archived row; a search that is resumed measures what was under way."""
         self.flow.extend(len(self._context.archive))
 
     def turn(self) -> None:
-        """Ask, take results or tell; write what is due, and halt where the time is spent."""
+        """One turn of the flow; then write what is due, and halt if the time is spent."""
         state, archive = self.state, self._context.archive
         boundary = (state.generation + 1) * self._budget.generation_evals
         for observer in self._observers:
             observer.phase(self._method.phase)
         for part, evaluation in self.flow.advance(boundary):
-            crown(state, part, evaluation)
+            update_champion(state, part, evaluation)
             for observer in self._observers:
                 observer.evaluations(len(archive), best_speedup(self.named()))
         now = time.monotonic()
@@ -131,7 +132,7 @@ class Loop:
             self._context.model_use.calls,
             self._context.model_use.seconds,
         )
-        if len(archive) == boundary and self.flow.settled:
+        if len(archive) == boundary and self.flow.all_reported:
             self._end_generation()
         if now - self._saved_at >= self._save_every:
             self.save()
@@ -174,7 +175,7 @@ class Loop:
         )
 
     def named(self) -> SearchState:
-        """The state, each problem's champion being whom the method names, else the highest reward."""
+        """The state with the champion of each problem that the method names, else the one of the highest reward."""
         champions = []
         for number, best in enumerate(self.state.champions):
             ticket = self._method.champion(number)
@@ -221,12 +222,12 @@ class LogRows(Observer):
 
 
 def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
-    """Bring a new method, and the empty archive of its context, to where the folder's last checkpoint left them.
+    """Restore a new method and the empty archive of its context from the folder's last checkpoint.
 
     A method without state is replayed through the archive.
 
-    Raises InputError as `RunFolder.restore` does, and if the checkpoint holds what no run leaves. What code from
-    outside the package raises goes through as it is.
+    Raises InputError as `RunFolder.restore` does, and if the checkpoint holds something that no run writes. Exceptions
+    of code from outside the package are not changed.
     """
     try:
         tree = recorder.restore(context.archive, [problem.fingerprint() for problem in context.problems])
@@ -236,7 +237,7 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
         state = SearchState.of_tree(tree["loop"])
         check_pending(state.pending, [problem.space for problem in context.problems], len(context.archive))
         if tree["method"] is not None:
-            if fault := unlike(method.state_dict(), tree["method"]):
+            if fault := state_mismatch(method.state_dict(), tree["method"]):
                 raise ValueError(fault)
             method.load_state_dict(tree["method"])
     except (InputError, RunFailure):

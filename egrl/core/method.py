@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ import numpy as np
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION
 from egrl.core.keys import run_keys
-from egrl.core.model_use import ModelUse
 from egrl.core.proposals import Proposals
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 
@@ -28,8 +28,8 @@ class Method(ABC):
     - If a problem has a start mapping, it is measured before the first `ask`, and `tell` gets it as a batch of one row
       from the source "start".
     - Every other batch comes from `ask`. `tell` gets it whole, in the order of asking.
-    - With `ahead` = a, batch k gets its results after batch k + a was asked for; with 0, `ask` and `tell` alternate. So
-      what is proposed never depends on timing, on the executor, or on the budget.
+    - With `ahead` = a, batch k gets its results after batch k + a was asked for; with 0, `ask` and `tell` alternate.
+      So proposals never depend on timing, on the executor, or on the budget.
     - Of `Context.archive` a method reads only rows that `tell` has given it; later rows come when they are measured.
 
     Attributes:
@@ -37,8 +37,8 @@ class Method(ABC):
             all results before it. If it is more, boards that measure in parallel need not wait for the slowest of a
             batch. It never changes after the first batch.
         phase: what the next `ask` does, for the progress line, if that takes long; else "".
-        proves: True if the method itself proves bounds, so that nobody need do so beside it.
-        on_a_model: what people are told if costs are a model's and the method is meant for measured ones; else "".
+        proves: True if the method itself proves bounds, so that no second prover runs beside it.
+        on_a_model: a line for the user if costs are a model's and the method is meant for measured ones; else "".
     """
 
     ahead: int = 0
@@ -92,6 +92,31 @@ class Method(ABC):
 
 
 @dataclass
+class ModelUse:
+    """A counter in a run's context: code that calls the simulator outside the loop adds its calls here.
+
+    Attributes:
+        calls: complete plans scored. A plan that is replayed from some decision on counts as the share that is
+            replayed. A solver's own steps do not count: for a solve only `seconds` are counted.
+        seconds: wall time of all this, without the compiling of kernels.
+    """
+
+    calls: float = 0.0
+    seconds: float = 0.0
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the seconds of a block."""
+        from hwsim.jit import clock  # numba is slow to import, and a method without a model needs none of it
+
+        begun = clock()
+        try:
+            yield
+        finally:
+            self.seconds += clock() - begun
+
+
+@dataclass
 class Costs:
     """Where the costs of a run come from; it goes with the run's context.
 
@@ -115,14 +140,14 @@ class Context:
         archive: every evaluation so far; the loop appends, methods read.
         seed: of the run.
         start: for each problem a mapping int16 [N, H] to begin with, or None (cold).
-        rules: mappings int16 [N, H] of the only problem, measured before the first `ask` where there is no start; see
-            `egrl.core.from_rules`.
+        rules: mappings int16 [N, H], measured before the first `ask` if there is one problem without a start mapping;
+            see `egrl.core.from_rules`.
         init: a saved policy to begin with, or None.
         threads: of a learner's tensor operations.
         device: torch device of the networks.
-        generation_evals: evaluations per generation; a good batch size for a method that has no reason for another.
-        number: of the first of `problems` in the run.
-        model_use: counts what a method computes with the simulator beside its evaluations.
+        generation_evals: evaluations per generation; the default batch size of methods.
+        number: position in the run of the first of `problems`.
+        model_use: counts what a method computes with the simulator in addition to its evaluations.
         seconds: the run's time limit, if its budget is in seconds. Only a solver may use it, as its time limit: nothing
             else that is proposed depends on the budget.
         costs: where costs come from.

@@ -1,7 +1,7 @@
-"""What a method wants measured: mappings, who proposes each, and their tickets.
+"""Proposals: mappings that a method wants measured, the source and the ticket of each.
 
 A *ticket* is the number of an evaluation in its run, counted from 0. It is also the evaluation's place in the
-archive. Methods are told of their batches strictly in ticket order, whatever the executor did.
+archive. Methods get their results strictly in ticket order, in whatever order the executor measured.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Proposals:
 
     Attributes:
         mapping: int16 [B, N, H]; -1 = unused.
-        source: str [B], who proposes ("gnn", "boltzmann", "learner", START …).
+        source: str [B], what proposed each ("gnn", "boltzmann", "learner", START …).
         problem: index of the problem in the run.
         ticket: int64 [B]; methods leave it out, the loop numbers the rows.
-        known: how many evaluations the method had been told of when it proposed them; the loop says so.
+        known: how many evaluations the method had got when it proposed these; the loop sets it.
     """
 
     mapping: Mapping16
@@ -40,7 +40,7 @@ class Proposals:
         return len(self.mapping)
 
     def numbered(self, first: int, known: int = 0) -> Proposals:
-        """The same rows with tickets first, first + 1, …, proposed when so many evaluations were known."""
+        """The same rows with tickets `first`, `first` + 1, …, and with `known`."""
         return replace(self, ticket=np.arange(first, first + len(self), dtype=np.int64), known=known)
 
     @property

@@ -1,4 +1,4 @@
-"""The recorder, which keeps what a search finds, and observers, which learn how it goes on."""
+"""The recorder, which keeps the results of a search, and observers, which are called with its progress."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 POLICY_EVERY = 10
-"""Generations between saved policies, unless a recorder says otherwise."""
+"""Generations between saved policies, by default."""
 
 
 def policy_is_due(generation: int, every: int = POLICY_EVERY) -> bool:
-    """Whether a run saves its policy at this generation; at its end it saves the last one, too."""
+    """True if a run saves its policy at this generation. It also saves the last policy at its end."""
     return generation == 1 or generation % every == 0
 
 
 class Recorder(Protocol):
-    """Keeps what a search finds (`egrl.runs.folder.RunFolder`: on disk).
+    """Keeps the results of a search (`egrl.runs.folder.RunFolder`: on disk).
 
     Attributes:
         policy_every: generations between saved policies.
@@ -39,20 +39,20 @@ class Recorder(Protocol):
         loop_state: dict[str, Any],
         archive: Archive,
     ) -> None:
-        """Make everything so far durable, as a checkpoint that `restore` goes on from."""
+        """Write a checkpoint of everything so far, from which `restore` continues."""
 
     def restore(self, archive: Archive, fingerprints: Sequence[str]) -> dict[str, Any] | None:
-        """Fill the archive up to the last checkpoint; its states ("loop", "method"), None where there is none."""
+        """Fill the archive up to the last checkpoint. Returns its states ("loop", "method"); None if there is none."""
 
     def write_policy(self, generation: int, policy: StoredPolicy, problem: Problem) -> None:
         """Keep the deployable policy of a generation."""
 
 
 class Memory:
-    """Keeps metrics and the last policy in memory, and nothing to go on from.
+    """Keeps metrics and the last policy in memory; there is no checkpoint to continue from.
 
     Attributes:
-        rows: of metrics, one a generation.
+        rows: the rows of metrics, one per generation.
         policy: the last deployable policy, or None.
     """
 
@@ -85,19 +85,19 @@ class Memory:
 
 
 class Observer:
-    """Learns how a search goes on; each kind of news is ignored unless a subclass takes it.
+    """Is called with the progress of a search; each method does nothing unless a subclass overrides it.
 
-    Rows of metrics leave the loop through observers alone, the recorder being the first of them.
+    Rows of metrics leave the loop only through observers; the recorder is the first of them.
     """
 
     def phase(self, text: str) -> None:
-        """What the method does now, where that takes long; "" where there is nothing to say."""
+        """What the method does now, if that takes long; else ""."""
 
     def evaluations(self, count: int, best_speedup: float) -> None:
-        """So many evaluations have been made; the best speedup is 0 until something is valid."""
+        """`count` evaluations have been made; the best speedup is 0 until one is valid."""
 
     def bound(self, speedup: float) -> None:
-        """No mapping has a speedup above this: that has been proved."""
+        """It has been proved that no mapping has a speedup above this."""
 
     def generation(self, row: Mapping[str, Any]) -> None:
-        """A generation is over; its row of metrics."""
+        """A generation has ended with this row of metrics."""

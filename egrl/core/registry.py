@@ -1,4 +1,4 @@
-"""What a registry says of a method or of a problem: one line, its settings, how it is built.
+"""Entries of the registries of methods and problems: a summary, the settings, and how one is built.
 
 The tables themselves are `egrl.methods.METHODS` and `egrl.problems.PROBLEMS`; plug-ins define the same types.
 """
@@ -26,7 +26,7 @@ MOST_PAIRS = 2**27
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method in the registry: where it lives (nothing is imported until it is used) and one line about it.
+    """A method in the registry: its module, which is imported when the method is used, and a summary in one line.
 
     A family of methods, `NAME:VARIANT`, names a function of its module that takes the variant ("": its default).
     """
@@ -48,11 +48,11 @@ class MethodDefinition:
 
     Attributes:
         config: dataclass of its settings.
-        make: (Context, config) -> Method, for one problem unless it takes `several`.
-        serves: why it cannot work on a problem; None if it can.
+        make: (Context, config) -> Method; the context has one problem, unless `several`.
+        serves: returns why the method cannot work on a problem, or None if it can.
         paper: the settings of `--preset paper`, as keys of the config.
-        takes_policy: whether it can begin with a saved policy (`--init`).
-        several: whether it trains one policy on several workloads at once (`egrl pretrain`).
+        takes_policy: True if it can begin with a saved policy (`--init`).
+        several: True if it trains one policy on several workloads at once (`egrl pretrain`).
         group: the title under which comparisons list it apart from methods with less knowledge; "": none.
     """
 
@@ -72,12 +72,12 @@ class MethodDefinition:
 
 
 def serves_all(problem: Problem) -> str | None:
-    """For methods that need no more than mappings that are drawn or repaired."""
+    """`serves` of methods that work on every problem."""
     return None
 
 
 def needs_probabilities(problem: Problem) -> str | None:
-    """For methods that keep a probability for each choice of each decision."""
+    """`serves` of methods that keep a probability per choice of every decision."""
     (nodes, heads), choices = problem.space.shape, problem.space.most_choices
     if nodes * heads * choices <= MOST_PROBABILITIES:
         return None
@@ -88,7 +88,7 @@ def needs_probabilities(problem: Problem) -> str | None:
 
 
 def needs_graph(problem: Problem) -> str | None:
-    """For methods whose policies look at a graph."""
+    """`serves` of methods whose policies read a graph."""
     if not isinstance(problem, HasObservation):
         return "the problem has no graph to observe"
     degree = np.bincount(problem.observation.edge_index.ravel(), minlength=problem.space.shape[0])
@@ -106,13 +106,13 @@ class ProblemDefinition:
 
     Attributes:
         config: dataclass of its settings.
-        build: (workload, chip, config) -> Problem, workload and chip by name, as a file or as objects; InputError where
-            they are wrong.
+        build: (workload, chip, config) -> Problem; workload and chip are names, files or objects. InputError if one
+            is wrong.
         chips: names of the chips that ship with it; the first is the default.
-        describe: chip name -> what `egrl list chips` shows of it, a line "summary" among it.
+        describe: chip name -> what `egrl list chips` shows of it, including a line "summary".
         paper: the settings of `--preset paper`.
-        workloads: what `egrl list workloads` shows of those that ship, a "name" and a line "summary" each. Where
-            several problems take the same workloads, only the first of the problems lists them.
+        workloads: what `egrl list workloads` shows: a "name" and a line "summary" per workload that ships. If several
+            problems take the same workloads, only the first of the problems lists them.
     """
 
     config: type
@@ -125,7 +125,7 @@ class ProblemDefinition:
 
 @dataclass(frozen=True)
 class Choice:
-    """What `--method auto` takes where it has a better idea than the problem's own method, and why, for people."""
+    """The method that `--method auto` takes, and the reason that is shown."""
 
     method: str
     reason: str
@@ -139,11 +139,11 @@ class ProblemEntry:
         summary: one line about it.
         workload_file, chip_file: names of the files of a run folder from which a resumed run reads workload and chip;
             "": it takes what the user named.
-        load: imports it.
-        method: what searches it if no method is named.
-        workloads: what --workload takes, for people.
-        modelled: what `--method auto` takes if the costs are the problem's own; None: `method`.
-        measured: what `--method auto` takes if an evaluator measures; None: `method`.
+        load: imports the problem.
+        method: the default method.
+        workloads: what --workload takes, in words.
+        modelled: the method of `--method auto` if a model gives the costs; None: `method`.
+        measured: the method of `--method auto` if an evaluator measures; None: `method`.
         figures: figures of this problem alone that `egrl plot` has: name -> module with a `draw`.
     """
 

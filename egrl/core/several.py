@@ -12,7 +12,8 @@ from hwsim.problem import Evaluation
 
 
 class Several(Method):
-    """One instance per problem. The one that has asked for the fewest evaluations is asked next, of equals the first.
+    """One instance per problem. The next batch comes from the instance with the fewest evaluations so far; from
+    the first, if several are equal.
 
     The metrics are those of the first problem's instance. There is no policy: each instance has one of its own.
     """
@@ -26,7 +27,7 @@ class Several(Method):
         self.ahead = min(part.ahead for part in self._parts)
 
     def ask(self) -> Proposals | None:
-        """The next batch of the instance whose turn it is; one that has nothing more is passed over."""
+        """The next batch; an instance that has nothing more to propose is skipped."""
         while not all(self._over):
             number = min(
                 (k for k, over in enumerate(self._over) if not over), key=lambda k: (self._asked[k], k)

@@ -1,16 +1,15 @@
-"""How far a search has come: champions, generations, what is under way; and the row of metrics of a generation."""
+"""The state of a search (champions, generations, open batches), and the row of metrics of a generation."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.alike import unlike
 from egrl.core.archive import Archive
 from egrl.core.method import Method
 from egrl.core.proposals import Proposals
@@ -20,7 +19,7 @@ from hwsim.space import Space
 
 @dataclass(frozen=True)
 class Champion:
-    """The best evaluation of a problem so far: valid, whole, finite; the earliest among equals."""
+    """The best evaluation of a problem so far: valid, complete, of finite reward; the first, if several are equal."""
 
     reward: float
     cost: float
@@ -32,10 +31,10 @@ class Champion:
 
 @dataclass
 class SearchState:
-    """How far a run has come; what a checkpoint holds of the loop.
+    """The state of the loop, as a checkpoint holds it.
 
     Attributes:
-        champions: of each problem, None before anything ran: the highest reward (see `Loop.named`).
+        champions: one per problem, with the highest reward; None before anything ran (see `Loop.named`).
     """
 
     generation: int = 0
@@ -67,7 +66,7 @@ class SearchState:
 
 def check_tree(tree: dict[str, Any], mappings: Sequence[NDArray[np.int16]]) -> None:
     """Raise ValueError unless it is a tree of `to_tree`, of as many problems with mappings [N, H] like these."""
-    fault = unlike(SearchState().to_tree(), tree, "loop")
+    fault = state_mismatch(SearchState().to_tree(), tree, "loop")
     if fault is None and len(tree["champions"]) != len(mappings):
         fault = f"loop.champions: expected {len(mappings)}, found {len(tree['champions'])}"
     for number, (mapping, found) in enumerate(
@@ -76,7 +75,7 @@ def check_tree(tree: dict[str, Any], mappings: Sequence[NDArray[np.int16]]) -> N
         if found is None:  # nothing has run yet
             continue
         new = asdict(Champion(0.0, 0.0, 0.0, "", 0, mapping))
-        fault = fault or unlike(new, found, f"loop.champions[{number}]")
+        fault = fault or state_mismatch(new, found, f"loop.champions[{number}]")
         if fault is None and found["mapping"].shape != mapping.shape:
             fault = f"loop.champions[{number}].mapping: expected shape {mapping.shape}"
     if fault is not None:
@@ -103,8 +102,8 @@ def check_pending(pending: Sequence[dict[str, Any]], spaces: Sequence[Space], ev
         end = first + len(mapping)
 
 
-def crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
-    """Crown the best of some rows, where it is better than the champion."""
+def update_champion(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
+    """Make the best of some rows the champion, if it is better than the champion so far."""
     eligible = (evaluation.status == Status.OK) & ~evaluation.partial & np.isfinite(evaluation.reward)
     if not eligible.any():
         return
@@ -146,11 +145,12 @@ def metrics_row(
 ) -> dict[str, Any]:
     """The metrics of the generation whose evaluations begin at ticket `first`.
 
-    best_speedup is that of the function; best_reward the champions' mean reward, NaN until each problem has one.
+    `best_speedup` is that of the function above; `best_reward` is the mean reward of the champions, NaN until each
+    problem has one.
     """
     rows = slice(first, len(archive))
     ok = archive.column("status")[rows] == Status.OK
-    crowned = [c for c in state.champions if c is not None]
+    champions = [c for c in state.champions if c is not None]
     return {
         "generation": generation,
         "evaluations": len(archive),
@@ -163,12 +163,63 @@ def metrics_row(
         "mean_speedup": float(np.mean(archive.column("speedup")[rows])),
         "valid_fraction": float(np.mean(ok)),
         "mean_epsilon": float(np.mean(archive.column("epsilon")[rows])),
-        "champion_source": max(crowned, key=lambda c: c.ticket).source if crowned else "",
+        "champion_source": max(champions, key=lambda c: c.ticket).source if champions else "",
         **{name: float(value) for name, value in method.metrics().items()},
     }
 
 
 def _mean(rewards: Floats) -> float:
-    """Of what was measured: a measurement that failed has no reward. NaN where all did."""
+    """The mean of the rewards that are finite (a failed measurement has none); NaN if none is."""
     known = rewards[np.isfinite(rewards)]
     return float(known.mean()) if len(known) else math.nan
+
+
+# ---- states in checkpoints
+
+
+def state_mismatch(new: Any, found: Any, where: str = "method") -> str | None:
+    """The first place at which the state `found` differs in kind from that of a new method, in words; None: nowhere.
+
+    The kinds of values and the shapes of arrays must be the same. Where the new state has None, anything may stand;
+    tables may have further keys, lists another length, and arrays more rows.
+    """
+    if new is None:
+        return None
+    if found is None:
+        return f"{where}: expected {type(new).__name__}, found none"
+    if isinstance(new, Mapping):
+        if not isinstance(found, Mapping) or not set(new) <= set(found):
+            return f"{where}: expected a table with the keys {', '.join(map(str, new))}"
+        pairs = [(f"{where}.{key}", value, found[key]) for key, value in new.items()]
+        return next((fault for at, a, b in pairs if (fault := state_mismatch(a, b, at))), None)
+    if isinstance(new, list | tuple):
+        if not isinstance(found, list | tuple):
+            return f"{where}: expected a list"
+        if len(new) != len(found):
+            return None
+        parts = enumerate(zip(new, found, strict=True))
+        return next((fault for i, (a, b) in parts if (fault := state_mismatch(a, b, f"{where}[{i}]"))), None)
+    if getattr(new, "shape", ()):
+        return _array_mismatch(new, found, where)
+    plain = not hasattr(new, "shape") or isinstance(new, np.generic)
+    if plain and isinstance(found, np.ndarray):
+        return f"{where}: expected {_kind(new).__name__}, found an array"
+    if _kind(new) is not _kind(found):
+        return f"{where}: expected {_kind(new).__name__}, found {_kind(found).__name__}"
+    return None
+
+
+def _array_mismatch(new: Any, found: Any, where: str) -> str | None:
+    shape, given = tuple(new.shape), tuple(getattr(found, "shape", ()))
+    if not hasattr(found, "shape") or len(given) != len(shape) or given[1:] != shape[1:] or given < shape:
+        return f"{where}: expected an array of shape {shape}, found {given or type(found).__name__}"
+    kinds = [np.asarray(part).dtype.kind for part in (new, found)]
+    if kinds[0] != kinds[1]:
+        return f"{where}: expected an array of kind {kinds[0]}, found {kinds[1]}"
+    return None
+
+
+def _kind(value: object) -> type:
+    """Numbers are of one kind, whole or not."""
+    number = isinstance(value, bool | int | float | np.generic) or getattr(value, "shape", None) == ()
+    return float if number else type(value)

@@ -1,7 +1,7 @@
 """Where the metrics of generations go beside the run folder: JSON lines, MLflow, Weights & Biases.
 
-Each is a handler of the package's log (`egrl.core.log`), which is told each generation with its row. A tracker that is
-not installed, or fails, says so in one line and is silent from then on: it never harms a run.
+Each is a handler of the package's log (`egrl.core.log`), which is called with the row of each generation. A tracker
+that is not installed, or fails, says so in one line and is silent from then on: it never harms a run.
 """
 
 from __future__ import annotations

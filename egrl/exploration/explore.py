@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Exploration:
-    """What was found for W workloads on a grid of P points, or P0 x P1.
+    """The results of W workloads on a grid of P points, or P0 x P1.
 
     Attributes:
         workloads: W names.
@@ -98,7 +98,7 @@ def explore(
         settings: what `--set` takes, e.g. ["problem.invalid=penalise"].
         workers: points solved at once, in a process each.
         executor: "local" or "ray"; ray_address: as `egrl run` has it.
-        say: is told of each solve.
+        say: called with a line per solve.
 
     Raises:
         InputError: an argument or a file is wrong, or no point can be.
@@ -129,13 +129,13 @@ def explore(
 def _plan(
     subjects: Sequence[Subject], chip: str, vary: Sequence[str], points: int, seed: int, time_limit_s: float
 ) -> Plan:
-    """What is to be explored. InputError where an argument or a file is wrong."""
+    """The problems to explore. InputError if an argument or a file is wrong."""
     if not time_limit_s > 0:
         raise InputError(f"--seconds-per-point: expected a number above 0, found {time_limit_s:g}")
     problems = [subject.on(chip) for subject in subjects]
-    told = [each.about.workload for each in problems]
-    if not told or len(set(told)) < len(told):
-        raise InputError(f"--workload: expected workloads of different names, found {', '.join(told)}")
+    names = [each.about.workload for each in problems]
+    if not names or len(set(names)) < len(names):
+        raise InputError(f"--workload: expected workloads of different names, found {', '.join(names)}")
     grid = read_grid(vary, _chip_text(problems[0], subjects[0].problem), points)
     return Plan(tuple(subjects), tuple(problems), grid, seed, float(time_limit_s))
 

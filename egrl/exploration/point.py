@@ -23,7 +23,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Subject:
-    """What is explored, but for the chip: a workload (a name or a file), a problem and its settings."""
+    """The subject of an exploration without the chip: a workload (a name or a file), a problem and its settings."""
 
     workload: str
     problem: str
@@ -64,7 +64,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Point:
-    """What is known of a point.
+    """The results of a point.
 
     Attributes:
         cost, bound: of the best mapping found, and of all mappings; NaN where the chip cannot be.
@@ -149,7 +149,7 @@ def try_mappings(trial: Trial) -> Point:
 
 
 def _cost(problem: Problem, mapping: Mapping16) -> float:
-    """What a mapping costs there; infinite where it is no mapping of the problem."""
+    """The cost of a mapping there; infinite if it is no mapping of the problem."""
     assert isinstance(problem, HasModel)
     try:
         problem.space.check(mapping[None], np.zeros(1, np.uint64))

@@ -24,7 +24,7 @@ class Pool(Protocol):
 
     def submit(self, key: Hashable, work: Work, task: Any) -> None: ...
     def ready(self, timeout_s: float) -> list[tuple[Hashable, Any]]:
-        """What has been done since the last call; waits up to `timeout_s` for the first."""
+        """The results since the last call; waits up to `timeout_s` for the first."""
 
 
 class Here:

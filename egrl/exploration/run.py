@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from egrl.core import atomic
+from egrl.core.interrupts import StopSignal
 from egrl.core.keys import run_keys
-from egrl.core.stopping import StopSignal
 from egrl.exploration.grid import Grid
 from egrl.exploration.point import TOLERANCE, Point, Subject, Task, Trial, solve_point, try_mappings
 from egrl.exploration.pool import Pool, WorkerDied
@@ -60,7 +60,7 @@ class Explored:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be explored.
+    """The exploration to run.
 
     Attributes:
         subjects, problems: the workloads, and the problems on the chip itself.
@@ -188,7 +188,7 @@ def _entry_of(point: Point) -> dict[str, Any]:
 
 
 def _point_of(entry: Mapping[str, Any], problem: Problem, where: str) -> Point:
-    """What a line says of a point. That its mapping costs what it says is seen when points exchange their mappings."""
+    """The point of a line. Whether its mapping has the stated cost is checked when points exchange mappings."""
     try:
         words = [entry[key] for key in ("failure", "proof") if key in entry]
         if not all(isinstance(word, str) for word in words):

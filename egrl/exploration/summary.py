@@ -1,4 +1,4 @@
-"""What an exploration says: the table, and what more of each parameter gains, in numbers and in words.
+"""The summary of an exploration: its table, and the gain from more of each parameter, in numbers and words.
 
 A gain is a speedup less 1, as everywhere. Two neighbouring points a and b with costs of the best mappings found, F, and
 proven bounds, L: the best possible costs lie in [L, F], so what the step gains, cost(a) / cost(b) - 1, lies between
@@ -16,18 +16,17 @@ from typing import Any
 from egrl.exploration.grid import Grid, Parameter
 from egrl.exploration.run import Explored
 from egrl.figures.drawing import plain
-from egrl.runs.units import cost_text
+from egrl.runs.text import baseline_text, cost_text, short_baseline_text
 from egrl.runs.verdict import OPTIMAL
-from egrl.runs.words import rival_named, short_rival
 from hwsim.problem import Problem
 from workloads.text import UNKNOWN, csv_cell, optional, size_text, table
 
 LITTLE = 0.01
-"""What is left to gain up to the end of a range counts as little below this share."""
+"""A remaining gain up to the end of a range counts as little below this share."""
 WIDE = 0.02
 """A gap above this is wide: texts say what narrows it."""
 SHARE = 1.1
-"""Of parameters that are no bytes the worth of a tenth more is told."""
+"""For parameters that are not in bytes, the worth of a tenth more is reported."""
 
 
 def document(found: Sequence[Explored], seed: int, time_limit_s: float) -> dict[str, Any]:
@@ -79,7 +78,7 @@ def _workload(explored: Explored) -> dict[str, Any]:
     return {
         "workload": problem.about.workload,
         "baseline": problem.baseline.name,
-        "rival": short_rival(problem.about),
+        "rival": short_baseline_text(problem.about),
         "points": points,
         "steps": steps,
         "words": [*words(explored), *_stand_in(problem)],
@@ -87,8 +86,8 @@ def _workload(explored: Explored) -> dict[str, Any]:
 
 
 def _stand_in(problem: Problem) -> list[str]:
-    """What the baseline is, where it is a rule that stands in for something else."""
-    named = rival_named(problem.about, problem.baseline.name).removeprefix("the rule ")
+    """The baseline, if it is a rule that stands in for something else."""
+    named = baseline_text(problem.about, problem.baseline.name).removeprefix("the rule ")
     return [f"the rule is {named}"] if problem.about.stands_for else []
 
 
@@ -136,8 +135,10 @@ def gains(explored: Explored, before: int, after: int) -> tuple[float, float, fl
 
 
 def per(parameter: Parameter, value: float) -> tuple[float, str]:
-    """The amount for which a worth is told, and its name: of bytes the largest power of two that is at most a quarter
-    of the value, so that it counts on small memories, too; of all else the logarithm of a tenth more."""
+    """The amount for which a worth is reported, and its name.
+
+    For bytes: the largest power of two that is at most a quarter of the value. Else: the logarithm of a tenth more.
+    """
     if not parameter.path.endswith("_bytes"):
         return math.log(SHARE), "10 %"
     size = 2 ** max(0, math.floor(math.log2(value / 4)))
@@ -266,8 +267,14 @@ def text_of(made: Mapping[str, Any], most_rows: int) -> str:
     for each in made["workloads"]:
         lines += [f"{each['workload']} on {made['chip']}", ""]
         rows = [_row(made, point) for point in each["points"]]
-        rival = each["rival"].removeprefix("the ")
-        head = [*(p["label"] for p in made["parameters"]), "found", "bound", "gap", f"over the {rival}"]
+        baseline_name = each["rival"].removeprefix("the ")
+        head = [
+            *(p["label"] for p in made["parameters"]),
+            "found",
+            "bound",
+            "gap",
+            f"over the {baseline_name}",
+        ]
         lines += table(head, rows[:most_rows], left=0)
         if len(rows) > most_rows:
             lines.append(f"… {len(rows) - most_rows} more points in explore.csv")

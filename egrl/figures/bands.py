@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from analysis.bands import Band, band_figure, bands
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_places, fastest
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:

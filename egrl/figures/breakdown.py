@@ -15,7 +15,7 @@ import numpy as np
 from analysis.breakdown import Inference, breakdown, breakdown_figure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import fastest
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import explainer
 from hwsim.explanation import OpTimes
 from workloads.errors import InputError

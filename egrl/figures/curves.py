@@ -23,8 +23,8 @@ from egrl.figures.repetitions import (
     labels,
     to_plot,
 )
-from egrl.runs.past import PastRun, course_of
-from egrl.runs.words import about_of, start_word
+from egrl.runs.past_run import PastRun, course_of
+from egrl.runs.text import about_of, start_word
 from workloads.errors import InputError
 
 
@@ -43,9 +43,9 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     title = f"{kept[0].summary['workload']} on {kept[0].summary['chip']}"
     bound = min((run.bound for run in kept if run.bound is not None), default=None)
     try:
-        told = title + (f", {start} start" if start else "")
+        named = title + (f", {start} start" if start else "")
         about = about_of(kept[0].summary)
-        figure = learning_curves(curves, told, bound, about.rival, about.evaluated)
+        figure = learning_curves(curves, named, bound, about.baseline_name, about.evaluated)
         numbers = {"bound": bound, "curves": bands(curves)}
     except ValueError as error:
         raise InputError(f"plot: {error}") from error
@@ -80,7 +80,7 @@ def read_curve(run: Path, summary: Mapping[str, Any], label: str | None = None) 
     Its label is by default the method and the start. InputError where the file is missing or damaged.
     """
     if label is None:
-        label = f"{summary['method']}, {start_word(about_of(summary).rival, summary['start'])} start"
+        label = f"{summary['method']}, {start_word(about_of(summary).baseline_name, summary['start'])} start"
     course = course_of(run, summary)
     if course.confirmed is None:
         return Curve(label, course.evaluations, course.best, course.policy)

@@ -11,7 +11,7 @@ from analysis.embedding import FEWEST, embed, embedding_figure
 from analysis.mapping_groups import BEST, COMPETITIVE, MOST, WITHIN, Groups, choose, hamming, measure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_alike, together
-from egrl.runs.past import Evaluations, PastRun
+from egrl.runs.past_run import Evaluations, PastRun
 from workloads.errors import InputError
 
 
@@ -35,11 +35,11 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     distance = hamming(np.stack([*(searched[run][0][index] for run, index in pairs), compiler]))
     distances = measure(distance, best, groups.run)
     points = embed(distance)
-    rival = problem.about.rival
-    title = f"{problem.about.workload} on {problem.about.chip}: mappings as fast as {rival}'s, and the best"
+    baseline_name = problem.about.baseline_name
+    title = f"{problem.about.workload} on {problem.about.chip}: mappings as fast as {baseline_name}'s, and the best"
     short = [run.path.name for run in kept]
     names = short if len(set(short)) == len(short) else [str(run.path) for run in kept]
-    figure = embedding_figure(points, best, groups.run, names, distances, title, rival)
+    figure = embedding_figure(points, best, groups.run, names, distances, title, baseline_name)
     numbers = {
         "workload": problem.about.workload,
         "chip": problem.about.chip,
@@ -59,7 +59,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 
 
 def _valid(run: PastRun) -> Evaluations:
-    """What the run evaluated. InputError where nothing valid is among it."""
+    """The evaluations of the run. InputError if none is valid."""
     if run.summary.get("best") is None:
         raise InputError(f"{run.path}: expected a run with a valid mapping, found none yet")
     found = run.evaluations()

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from egrl.core.typed_tables import Number, Positive, Printable, check_document
 from egrl.figures.drawing import Drawing
 from egrl.runs.folder import EXPLORATION
-from egrl.runs.units import scaled, shown
+from egrl.runs.text import scaled, shown
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_object
@@ -57,7 +57,7 @@ class _Workload(TypedDict):
 
 
 class _Exploration(TypedDict):
-    """What the figure and the page read of an explore.json."""
+    """The keys of an explore.json that the figure and the page read."""
 
     chip: Printable
     unit: Printable
@@ -107,9 +107,9 @@ def figure_of(made: Mapping[str, Any]) -> Figure:
         Surface(each["workload"], *(array(each["points"], name) for name in ("cost", "bound", "baseline")))
         for each in made["workloads"]
     ]
-    rival = made["workloads"][0]["rival"]
+    baseline_name = made["workloads"][0]["rival"]
     return explore_figure(
-        surfaces, axes, f"cost ({shown(unit)})", rival, f"Best found and proven bound, {made['chip']}"
+        surfaces, axes, f"cost ({shown(unit)})", baseline_name, f"Best found and proven bound, {made['chip']}"
     )
 
 

@@ -18,7 +18,7 @@ from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import fastest
 from egrl.problems import find_problem
 from egrl.runs.allocation import PackedMemory, allocate
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasLifetimes, explainer
 from hwsim.explanation import Partition
 from hwsim.problem import Problem

@@ -19,7 +19,7 @@ import numpy as np
 from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_comparable, labels, to_plot
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.problem import MmapProblem
@@ -48,7 +48,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     layouts = [each.layout(run.best_mapping()) for each, run in zip(played, runs, strict=True)]
     speedups = [float(run.summary["best"]["speedup"]) for run in runs]
     maps = [
-        _map(each, layout, f"{run.path.name} ({label}): {speedup:.4f}x {problem.about.rival}")
+        _map(each, layout, f"{run.path.name} ({label}): {speedup:.4f}x {problem.about.baseline_name}")
         for each, run, label, layout, speedup in zip(
             played, runs, labels(given), layouts, speedups, strict=True
         )
@@ -56,7 +56,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     names: list[str | None] = [str(run.path) for run in runs]
     if len(runs) == 1:
         names, speedups, layouts = [*names, None], [*speedups, 1.0], [*layouts, problem.baseline_layout]
-        maps.append(_map(problem, problem.baseline_layout, problem.about.rival))
+        maps.append(_map(problem, problem.baseline_layout, problem.about.baseline_name))
     tensor = most_visits(maps)
     name = "" if tensor is None else problem.program.tensors[tensor].name
     figure = memory_map_figure(

@@ -13,7 +13,7 @@ import numpy as np
 from analysis.partition import Split, shares, shares_figure, split_figure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import Fastest, fastest
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import explainer
 from hwsim.explanation import Partition
 from hwsim.problem import Mapping16, Problem
@@ -40,7 +40,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 
 
 def draw_shares(shown: Fastest, problem: Problem) -> Drawing:
-    """What of chips, links and SRAM the baseline's partition and the best use."""
+    """The use of chips, links and SRAM by the baseline's partition and by the best."""
     splits = splits_of(shown, problem)
     numbers = {**shown.numbers, "partitions": [{"label": s.label, **shares(s)} for s in splits]}
     return Drawing(shares_figure(splits, shown.title), plain(numbers), shown.remarks)
@@ -50,7 +50,7 @@ def splits_of(shown: Fastest, problem: Problem) -> list[Split]:
     """The baseline's partition and the best one of a run."""
     mappings, about = shown.mappings(), shown.run.problem.about
     return [
-        _split(problem, mappings["compiler"], about.rival, about.unit),
+        _split(problem, mappings["compiler"], about.baseline_name, about.unit),
         _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x", about.unit),
     ]
 

@@ -15,8 +15,8 @@ from typing import Any
 from egrl.core import typed_tables
 from egrl.problems import KIND, find_problem
 from egrl.runs import folder as run_folder
-from egrl.runs.past import PastRun
-from egrl.runs.words import about_of
+from egrl.runs.past_run import PastRun
+from egrl.runs.text import about_of
 from hwsim.capabilities import HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -88,7 +88,7 @@ class PlottedRun:
 
 
 def to_plot(run: PastRun) -> PlottedRun:
-    """A run with what tells it from others. InputError where a file that its user gave can no longer be read."""
+    """A run with what distinguishes it from others. InputError if a file that its user gave cannot be read now."""
     given = dataclasses.asdict(run.options)
     options = {k: v for k, v in given.items() if k not in (*SAME_RESULT, *NAMES_OF_FILES)}
     if options["start"] != "exact":
@@ -102,7 +102,7 @@ def to_plot(run: PastRun) -> PlottedRun:
     for key, copy in copies.items():
         if (run.path / copy).is_file() and options[key] not in ("", "exact", *run_folder.KEPT_STARTS):
             digest = hashlib.sha256(read_bytes(run.path / copy, "a file of the run")).hexdigest()
-            files[digest] = run.rival if key == "baseline" else Path(options[key]).stem
+            files[digest] = run.baseline_name if key == "baseline" else Path(options[key]).stem
             options[key] = digest
     if options["start"] == "compiler":
         options["start"] = run.start
@@ -140,7 +140,7 @@ def check_comparable(runs: Sequence[PlottedRun]) -> None:
 def _kept_files(problem: str) -> list[str]:
     """The files of a run folder that say what workload and chip were.
 
-    Of code in a file, which is not imported to draw curves, none: its runs are told apart by their fingerprints.
+    Of code in a file, which is not imported to draw curves, none: its runs are distinguished by their fingerprints.
     """
     if KIND.refers(problem):
         return []
@@ -205,7 +205,7 @@ def _key(run: PlottedRun) -> tuple[Any, ...]:
 
 
 def labels(runs: Sequence[PlottedRun]) -> list[str]:
-    """What the curve of each run is called: equal for repetitions, different for all others.
+    """The label of each run's curve: equal for repetitions, different for all others.
 
     That is the method, the start where not all runs have the same, and, where both are equal, the settings that differ.
     """
@@ -268,7 +268,7 @@ class Fastest:
     """The run with the highest speedup.
 
     Attributes:
-        run: that run; of equal ones the first.
+        run: that run; the first, if several are equal.
         speedup: of its best mapping.
         remarks: lines about runs that are not shown.
     """
@@ -283,13 +283,13 @@ class Fastest:
 
     def label(self, name: str) -> str:
         """What figures call a mapping of `mappings` for people: the baseline by the problem's own word."""
-        return self.run.problem.about.rival.removeprefix("the ") if name == "compiler" else name
+        return self.run.problem.about.baseline_name.removeprefix("the ") if name == "compiler" else name
 
     @property
     def title(self) -> str:
         """Workload, chip and speedup."""
         about = self.run.problem.about
-        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {about.rival}"
+        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {about.baseline_name}"
 
     @property
     def numbers(self) -> Mapping[str, Any]:

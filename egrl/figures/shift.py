@@ -14,7 +14,7 @@ import numpy as np
 from analysis.shift import shift_figure, shifts
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_places, together
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
@@ -29,9 +29,9 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     found = shifts(
         problem.baseline.mapping, best, problem.space.size_bytes, problem.space.heads, problem.space.labels
     )
-    rival = problem.about.rival
+    baseline_name = problem.about.baseline_name
     of = "the best mapping" if len(kept) == 1 else f"the best mappings of {len(kept)} runs"
-    title = f"{problem.about.workload} on {problem.about.chip}\nfrom {rival}'s map to {of}"
+    title = f"{problem.about.workload} on {problem.about.chip}\nfrom {baseline_name}'s map to {of}"
     numbers = {
         "workload": problem.about.workload,
         "chip": problem.about.chip,
@@ -48,4 +48,4 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
             for shift in found
         ],
     }
-    return Drawing(shift_figure(found, title, rival), plain(numbers), remarks)
+    return Drawing(shift_figure(found, title, baseline_name), plain(numbers), remarks)

@@ -22,7 +22,7 @@ from workloads.errors import InputError
 if TYPE_CHECKING:
     from analysis.transfer import Transfer
 
-ANY_RIVAL = "the baseline"
+ANY_BASELINE = "the baseline"
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ def read(path: Path, problem: str = "") -> Transferred:
     return Transferred(path, {**document, "chosen": source.chosen}, source.problem)
 
 
-def rival_of(given: Sequence[Transferred]) -> str:
-    """What the speedups are over, for people: "the compiler"; "the baseline" where there are several."""
+def baseline_name_of(given: Sequence[Transferred]) -> str:
+    """The name of the baseline of the speedups; "the baseline" if there are several."""
     names = {target.get("rival") for each in given for target in each.document["targets"]}
-    return str(names.pop() or ANY_RIVAL) if len(names) == 1 else ANY_RIVAL
+    return str(names.pop() or ANY_BASELINE) if len(names) == 1 else ANY_BASELINE
 
 
 def arrays(given: Sequence[Transferred]) -> list[Transfer]:
@@ -112,4 +112,4 @@ def draw(runs: Sequence[Transferred]) -> Drawing:
 
     found = arrays(runs)
     title = "Zero-shot transfer: policies placed on workloads without training"
-    return Drawing(transfer_curves(found, title, rival_of(runs)), {"transfers": plain(found)})
+    return Drawing(transfer_curves(found, title, baseline_name_of(runs)), {"transfers": plain(found)})

@@ -1,4 +1,4 @@
-"""What the chip's memories hold over one run's inferences: under the baseline and under the best.
+"""The content of the chip's memories during an inference: under the baseline and under the best mapping.
 
 How full each memory is over the time of an inference: the baseline (the compiler's mapping, say) at the left, the best
 at the right. A weight is there all along, an activation from its op to its last consumer. No valid map crosses the
@@ -21,16 +21,16 @@ from analysis.utilisation import Schedule, utilisation, utilisation_figure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.partition import draw_shares
 from egrl.figures.repetitions import fastest
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasOccupancy, Occupancy, explainer
 from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 
 TIME = "time since the inference began (µs)"
-"""What the x axis measures, where the problem can say how long its steps take."""
+"""The label of the x axis if the problem knows how long its steps take."""
 OP = "op"
-"""The step whose time an explanation tells."""
+"""The step whose time an explanation states."""
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:

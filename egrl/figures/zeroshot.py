@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.transfer import Transferred, arrays, held_out, read, rival_of
+from egrl.figures.transfer import Transferred, arrays, baseline_name_of, held_out, read
 
 __all__ = ["draw", "read"]
 
@@ -31,7 +31,9 @@ def draw(runs: Sequence[Transferred]) -> Drawing:
         for each in found
     ]
     return Drawing(
-        zero_shot(found, names, f"Deployed policies on {len(names)} held-out workloads", rival_of(runs)),
+        zero_shot(
+            found, names, f"Deployed policies on {len(names)} held-out workloads", baseline_name_of(runs)
+        ),
         plain({"targets": list(names), "rows": rows}),
         [f"{', '.join(left_out)}: left out, a policy was trained there"] if left_out else [],
     )

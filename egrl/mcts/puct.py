@@ -6,7 +6,7 @@ MMapGame names others (appendix C: alpha 0.03), a caller passes them.
 
 Deviations from mctx:
 - equal scores are decided by position, not by noise of 1e-7;
-- temperature 0 takes the most visited action, of equal ones the first;
+- temperature 0 takes the most visited action; the first, if several are equal;
 - illegal actions are masked at every node.
 """
 

@@ -1,3 +1,3 @@
-"""Whatever measures proposals: this process, several, Ray, or boards behind a command; knows no method and no run
-folder.
+"""Executors, which measure proposals: in this process, in several, by Ray, or on boards behind a command. They know no
+method and no run folder.
 """

@@ -1,15 +1,16 @@
 """Measuring on boards: an executor whose boards are processes behind a script, or a Python function.
 
-The problem still says what a proposal becomes (repaired, valid or not); a board says how long that takes. Each
-board has a thread, so that boards measure while the caller learns. What was measured once is never measured again.
+The problem decides which mapping runs for a proposal (repaired, valid or not); a board measures how long that takes.
+Each board has a thread, so that boards measure while the caller learns. No mapping is measured twice.
 
-    a row whose mapping may not run      what the problem says of it
-    measured                             cost: the statistic of its latencies; reward: speedup squared
-    invalid on the board                 nothing ran: reward -epsilon
-    error, crash, nonsense               failed, after `retries` further tries where it was not the board's own verdict
-    no answer in time                    timeout
+    mapping that may not run      the evaluation of the problem
+    measured                      cost: the statistic of its latencies; reward: speedup squared
+    invalid on the board          nothing ran: reward -epsilon
+    error, crash, nonsense        failed, after `retries` more attempts, unless the board itself reports the failure
+    no answer in time             timeout
 
-Deviation: the reward of a measured row is (baseline cost / cost)^2 for every problem, its own reward being a model's.
+Deviation: the reward of a measured row is (baseline cost / cost)^2 for every problem, since the reward of the problem
+is that of a model.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
-from egrl.core.mapping_rows import rows_of
+from egrl.core.mapping_file import rows_of
 from egrl.core.proposals import Proposals
-from egrl.measure.answers import Board, quoted
+from egrl.measure.board import Board, quoted
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.keeper import GivenUp, Keeper
 from egrl.measure.op_seconds import ProfileReader, ReadProfile, no_profile
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
 from egrl.measure.references import baseline_record, best_before, measured_row
+from egrl.measure.retrying_board import GivenUp, RetryingBoard
 from hwsim.measure import Measurement, relative_noise
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 
@@ -43,13 +44,13 @@ CLOSE_S = 5.0
 
 @dataclass
 class Job:
-    """One mapping to be measured, and who waits for it; see `Keeper.measure`.
+    """One mapping to be measured, and who waits for it; see `RetryingBoard.measure`.
 
     Attributes:
         key: the mapping's digest.
         read: reads the profiles of the mapping.
         rows: of proposals, with what the problem says of them.
-        afresh: is told the record, which is then kept nowhere else; None: it is a measurement like all others.
+        afresh: called with the record, which is then kept nowhere else; None: an ordinary measurement.
     """
 
     key: str
@@ -82,7 +83,7 @@ class BoardExecutor:
     """An executor over boards; see the module. `measure_baseline` comes first.
 
     Attributes:
-        keepers: a board each; `living` are those that have not been given up.
+        boards: a board each; `living` are those that have not been given up.
         baseline: int16 [N, H], what runs of the problem's baseline; `baseline_cost` is what it was measured to take, s.
         noise: relative standard deviation of the baseline's measurements.
         folder: the run folder that measurements are kept in; None: they are in memory.
@@ -105,7 +106,7 @@ class BoardExecutor:
         self.baseline: Mapping16 = baseline.repaired[0]
         self._profiles = ProfileReader(problem, log, quoted)
         self._read_baseline = self._profiles.beside(baseline.parts)
-        self._best: Callable[[int], tuple[float, float]] = lambda told: (np.inf, 0.0)
+        self._best: Callable[[int], tuple[float, float]] = lambda reported: (np.inf, 0.0)
         self._lock = threading.Condition()
         self._closed = threading.Event()
         self._queue: deque[Job] = deque()
@@ -116,14 +117,14 @@ class BoardExecutor:
         self._threads: list[threading.Thread] = []
         self._started, self._busy_before = time.monotonic(), 0.0
         self._baseline_request = self.request(self.baseline)
-        self.keepers = [
-            Keeper(board, self._baseline_request, config, self._closed, _named(log, number))
+        self.boards = [
+            RetryingBoard(board, self._baseline_request, config, self._closed, _named(log, number))
             for number, board in enumerate(boards)
         ]
-        self.living = list(self.keepers)
+        self.living = list(self.boards)
 
     def request(self, mapping: Mapping16) -> dict[str, Any]:
-        """What a board is told of one mapping [N, H]."""
+        """The request for one mapping [N, H]."""
         about = self._problem.about
         names = {"problem": about.name, "workload": about.workload, "chip": about.chip}
         return {**names, "mapping": rows_of(self._problem, mapping)}
@@ -144,9 +145,7 @@ class BoardExecutor:
         key = digest(self.baseline)
         record = self.measurements.get(key)
         if record is None or record.status != Status.OK:
-            record = baseline_record(
-                self.keepers[0], self._baseline_request, self.config, self._read_baseline
-            )
+            record = baseline_record(self.boards[0], self._baseline_request, self.config, self._read_baseline)
             self.measurements.put(key, record)
         self.baseline_cost = Measurement(record.samples_s, self.config.statistic).value
         self.noise = relative_noise(record.samples_s)
@@ -156,7 +155,7 @@ class BoardExecutor:
 
         See `best_before`.
         """
-        self._best = lambda told: best_before(told, archive, self.measurements)
+        self._best = lambda reported: best_before(reported, archive, self.measurements)
 
     # ---- the executor
 
@@ -189,12 +188,13 @@ class BoardExecutor:
             self._queue.append(job)
         job.rows.append((row, modelled))
 
-    def measure_afresh(self, mapping: Mapping16, told: int, done: Callable[[Record], None]) -> None:
-        """Measure a mapping [N, H] once more, before all that is queued; `done` is told, by a board's thread.
+    def measure_afresh(self, mapping: Mapping16, reported: int, done: Callable[[Record], None]) -> None:
+        """Measure a mapping [N, H] once more, before all that is queued; `done` is called, by a board's thread.
 
-        `told` evaluations were known when it was chosen; they say what is slow. Nothing is told once boards rest.
+        `reported` evaluations were known when it was chosen; their best says what is slow. Once boards rest, `done` is
+        not called.
         """
-        timeout_s = self._timeout_s(self._best(told)[1])
+        timeout_s = self._timeout_s(self._best(reported)[1])
         with self._lock:
             self._start_threads()
             job = Job(digest(mapping), self.request(mapping), timeout_s, -np.inf, afresh=done)
@@ -207,7 +207,7 @@ class BoardExecutor:
         if not request_s:
             baseline = self.measurements.get(digest(self.baseline))
             request_s = 0.0 if baseline is None else baseline.request_s
-        if not request_s:  # seconds that were told do not say how long a request takes
+        if not request_s:  # seconds that a caller reported do not say how long a request takes
             return config.timeout_s
         return min(config.timeout_s, max(config.timeout_floor_s, config.timeout_factor * request_s))
 
@@ -236,7 +236,7 @@ class BoardExecutor:
         with self._lock:
             self._queue.clear()
             self._lock.notify_all()
-        closing = [threading.Thread(target=keeper.close, daemon=True) for keeper in self.keepers]
+        closing = [threading.Thread(target=board.close, daemon=True) for board in self.boards]
         for thread in closing:  # each may take its time to end
             thread.start()
         for thread in (*closing, *self._threads):
@@ -247,10 +247,10 @@ class BoardExecutor:
     def usage(self) -> Usage:
         """Since the search began; requests, failures and restarts since the boards were started."""
         count = {
-            name: sum(getattr(k, name) for k in self.keepers) for name in ("requests", "failures", "restarts")
+            name: sum(getattr(k, name) for k in self.boards) for name in ("requests", "failures", "restarts")
         }
-        busy_s = sum(keeper.busy_s for keeper in self.keepers) - self._busy_before
-        return Usage(len(self.keepers), **count, busy_s=busy_s, elapsed_s=time.monotonic() - self._started)
+        busy_s = sum(board.busy_s for board in self.boards) - self._busy_before
+        return Usage(len(self.boards), **count, busy_s=busy_s, elapsed_s=time.monotonic() - self._started)
 
     def _judged(self, modelled: Evaluation, record: Record) -> Evaluation:
         return measured_row(modelled, record, self.baseline_cost, self.config.statistic)
@@ -261,9 +261,9 @@ class BoardExecutor:
         if self._threads:
             return
         self._started = time.monotonic()
-        self._busy_before = sum(keeper.busy_s for keeper in self.keepers)
-        for number, keeper in enumerate(self.keepers):
-            thread = threading.Thread(target=self._serve, args=(keeper,), name=f"board {number}", daemon=True)
+        self._busy_before = sum(board.busy_s for board in self.boards)
+        for number, board in enumerate(self.boards):
+            thread = threading.Thread(target=self._serve, args=(board,), name=f"board {number}", daemon=True)
             self._threads.append(thread)
             thread.start()
 
@@ -272,7 +272,7 @@ class BoardExecutor:
         """Whether nothing more will be measured."""
         return self._resting or self._closed.is_set() or self._failure is not None
 
-    def _serve(self, keeper: Keeper) -> None:
+    def _serve(self, board: RetryingBoard) -> None:
         """Measure what is queued until closed; the job of a board that is given up goes to another."""
         while True:
             with self._lock:
@@ -281,10 +281,10 @@ class BoardExecutor:
                     return
                 job = self._queue.popleft()
             try:
-                record = keeper.measure(job.request, job.timeout_s, job.better_than, self.noise, job.read)
+                record = board.measure(job.request, job.timeout_s, job.better_than, self.noise, job.read)
                 self._finish(job, record)
             except GivenUp as error:
-                self._give_up(keeper, job, str(error))
+                self._give_up(board, job, str(error))
                 return
             except RunFailure as error:
                 self._fail(error)
@@ -294,10 +294,10 @@ class BoardExecutor:
                 self._fail(RunFailure(f"measuring failed: {text}; --resume goes on"))
                 return
 
-    def _give_up(self, keeper: Keeper, job: Job, reason: str) -> None:
+    def _give_up(self, board: RetryingBoard, job: Job, reason: str) -> None:
         self.log(f"a board is given up: {reason}")
         with self._lock:
-            self.living.remove(keeper)
+            self.living.remove(board)
             self._queue.appendleft(job)
             self._lock.notify_all()
         if not self.living:

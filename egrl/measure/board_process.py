@@ -34,7 +34,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from egrl.measure.answers import (
+from egrl.measure.board import (
     ID,
     IDS,
     LEAST_ID,
@@ -46,7 +46,7 @@ from egrl.measure.answers import (
     parse_answer,
     quoted,
 )
-from egrl.measure.offspring import end_marked, marked, new_mark
+from egrl.measure.child_processes import end_marked, marked, new_mark
 from workloads.errors import Notice
 
 LONGEST_LINE = 16 * 2**20

@@ -9,12 +9,12 @@ from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
 PATIENCE = ("timeout_s", "start_timeout_s", "timeout_factor", "timeout_floor_s", "retries", "restarts")
-"""Settings of how long is waited and how often tried, which may change when a run is resumed."""
+"""Time limits and numbers of attempts, which may change when a run is resumed."""
 
 
 @dataclass(frozen=True)
 class EvaluatorConfig:
-    """How an evaluator is used: `--set evaluator.KEY=VALUE`. Nothing of it matters without `--evaluator`."""
+    """How an evaluator is used: `--set evaluator.KEY=VALUE`. It has no effect without `--evaluator`."""
 
     timeout_s: Annotated[float, Gt(0), Le(1e6), Doc("seconds after which a request counts as a time-out")] = (
         60.0

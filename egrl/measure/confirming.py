@@ -1,16 +1,16 @@
-"""What holds of the best that a run has measured: the mapping that leads is measured afresh, once a generation.
+"""The confirmed speedup of a run on a board: once per generation the leading mapping is measured afresh.
 
-The best of many noisy measurements is lucky, too. A measurement that is asked for after a mapping was chosen had no
-part in choosing it, so that its luck does not count:
+The best of many noisy measurements is partly lucky. A measurement made after a mapping was chosen had no part in the
+choice, so it is not biased by that luck:
 
-    at a generation's end   one mapping is chosen: a challenger, which was measured better than the holder holds, or the
-                            holder itself, after each challenge
-    in the next one         it is measured once more, before anything else
-    at that one's end       a challenger whose fresh latency is above the holder's is out; one that has as many fresh
-                            measurements as the holder, and is not out, is the holder from now on
+    at the end of a generation    one mapping is chosen: a challenger, whose measurement in the search was better than
+                                  the incumbent's fresh ones, or after each challenge the incumbent itself
+    in the next generation        it is measured once more, before anything else
+    at the end of that            a challenger is out if its fresh latency is above the incumbent's; it becomes the
+                                  incumbent once it has as many fresh measurements as the incumbent
 
-What is said to hold is the holder's speedup by its fresh measurements alone. Where no challenger is left the holder is
-measured on, until its interval is as narrow as `width`.
+The speedup that is reported is the incumbent's, by its fresh measurements alone. If no challenger is left, the
+incumbent is measured further, until its interval is as narrow as `width`.
 
 What is asked and answered is kept in RUN/confirmations.jsonl by generation: what a resumed run asks again, it knows.
 """
@@ -30,10 +30,10 @@ from egrl.core.executor import CONFIRMED
 from egrl.core.failure import RunFailure
 from egrl.core.proposals import Proposals
 from egrl.measure.board_executor import BoardExecutor
+from egrl.measure.challenge import Challenge, Fresh
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.contenders import contenders
 from egrl.measure.json_lines import Lines
-from egrl.measure.race import Fresh, Race
 from egrl.measure.records import Record, digest
 from hwsim.measure import Measurement, speedup_interval
 from hwsim.problem import Evaluation, Keys
@@ -78,9 +78,10 @@ class Confirmations:
 
         Chosen is from what was known at the end of it, so that a resumed run chooses the same.
         """
-        race = self._race(generation)
-        chosen = race.challenger or (race.holder if race.due and self._unsure(race) else None)
-        chosen = chosen or self._challenger(race, archive) or (race.holder if self._unsure(race) else None)
+        challenge = self._challenge_before(generation)
+        again = challenge.incumbent if self._unsure(challenge) else None
+        chosen = challenge.challenger or (again if challenge.due else None)
+        chosen = chosen or self._challenger(challenge, archive) or again
         before = self._fresh.get(generation)
         if chosen is not None and before is not None and before.key == chosen.key:
             return before
@@ -91,34 +92,34 @@ class Confirmations:
         self._append(self._fresh[generation])
         return self._fresh[generation]
 
-    def _unsure(self, race: Race) -> bool:
-        holder = race.held
-        return holder is not None and holder.half_width > self._config.width
+    def _unsure(self, challenge: Challenge) -> bool:
+        incumbent = challenge.confirmed
+        return incumbent is not None and incumbent.half_width > self._config.width
 
-    def _challenger(self, race: Race, archive: Archive) -> Fresh | None:
-        """The best that was measured better than the holder holds, and never afresh."""
-        worth = math.inf if race.held is None else race.held.value
+    def _challenger(self, challenge: Challenge, archive: Archive) -> Fresh | None:
+        """The best that was measured better in the search than the incumbent afresh, and was never measured afresh."""
+        worth = math.inf if challenge.confirmed is None else challenge.confirmed.value
         for ticket in contenders(archive, self._noise, max(self._config.contenders, 1)):
             key = digest(archive.mappings(np.array([ticket]))[0])
-            if key not in race.samples and archive.column("cost")[ticket] < worth:
+            if key not in challenge.samples and archive.column("cost")[ticket] < worth:
                 return Fresh(0, ticket, key)
         return None
 
     def row(self, generation: int, baseline: Measurement) -> dict[str, float]:
         """The columns of a generation: the speedup that holds, and its 95% interval; NaN before any is known."""
-        holder = self._race(generation).held
-        if holder is None:
+        incumbent = self._challenge_before(generation).confirmed
+        if incumbent is None:
             return dict.fromkeys(CONFIRMED, math.nan)
-        low, high = speedup_interval(holder, baseline)
+        low, high = speedup_interval(incumbent, baseline)
         return dict(zip(CONFIRMED, ((low + high) / 2, low, high), strict=True))
 
-    def _race(self, generation: int) -> Race:
+    def _challenge_before(self, generation: int) -> Challenge:
         """How it stands, from the answers to all that was chosen before that generation's end."""
-        race = Race(self._config.statistic, self._noise)
+        challenge = Challenge(self._config.statistic, self._noise)
         for number in sorted(number for number in self._fresh if number < generation):
             if self._fresh[number].latency_s is not None:
-                race.run(self._fresh[number])
-        return race
+                challenge.run(self._fresh[number])
+        return challenge
 
     def _read(self, entry: Mapping[str, Any]) -> None:
         """One that is no confirmation is passed over."""

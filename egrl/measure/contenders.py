@@ -1,4 +1,4 @@
-"""The mappings of a run that the noise of its measurements does not tell from the best."""
+"""The mappings of a run that may be its best, given the noise of its measurements."""
 
 from __future__ import annotations
 

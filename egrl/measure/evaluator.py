@@ -1,7 +1,7 @@
-"""From `--evaluator "CMD"` or a Python function to the executor that measures with it, on a board a worker.
+"""Builds the executor for `--evaluator "CMD"` or a Python function, with one board per worker.
 
 A function is called with the rows of best_mapping.json, [{"node": …, head: choice, …}, …], and returns seconds, a
-list of seconds, or an answer as a board gives it ({"invalid": true, "epsilon": 0.2}); what it raises counts as a crash.
+list of seconds, or an answer as a board gives it ({"invalid": true, "epsilon": 0.2}); an exception counts as a crash.
 With several workers it is called from as many threads. It cannot be interrupted: time-outs are for commands.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl.measure.answers import Answer, Board, BoardFailure, answer_of, excerpt
+from egrl.measure.board import Answer, Board, BoardFailure, answer_of, excerpt
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.board_process import BoardProcess
 from egrl.measure.config import EvaluatorConfig
@@ -77,7 +77,7 @@ def boards_of(name: str, function: Function | None, workers: int, config: Evalua
         return [FunctionBoard(function) for _ in range(workers)]
     if name == REPORTED:
         raise InputError(
-            "--evaluator: the seconds of this run were told by its caller: expected egrl.Search(resume=…), or"
+            "--evaluator: the seconds of this run were reported by its caller: expected egrl.Search(resume=…), or"
             ' --evaluator "CMD" with a command that measures the same, found neither'
         )
     if name.startswith(PYTHON):

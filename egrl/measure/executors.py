@@ -1,4 +1,4 @@
-"""Which executor measures a run: this process, a pool, or Ray; the results are the same."""
+"""Chooses the executor of a run: this process, a pool, or Ray; the results are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of JSON lines that a run adds to: what was measured, what was confirmed."""
+"""A file of JSON lines to which a run appends: measurements, confirmations."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from concurrent.futures.process import BrokenProcessPool
 import numpy as np
 
 from egrl.core.failure import RunFailure
+from egrl.core.interrupts import leave_to_parent
 from egrl.core.proposals import Proposals
-from egrl.core.stopping import leave_to_parent
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 
 MAX_RESTARTS = 3

@@ -1,12 +1,11 @@
-"""Profiles that boards and callers give beside a latency, `op_seconds`: checked, and brought to a problem's parts.
+"""Profiles, `op_seconds`, that boards and callers give with a latency: checked, and converted to a problem's parts.
 
     a list     seconds of each part, in the order of the problem's parts; null where it is not known
     a table    seconds by name: of a part, or of several that ran as one ("conv1+relu1")
 
-A part that is named more than once took the sum. The seconds of several are divided among them in proportion to what
-the problem's own model says of the same mapping: their sum is what was measured, and no more is known. What belongs to
-no part is overhead, and not kept. A profile that makes no sense is dropped, with one line per reason; the latency
-beside it counts all the same.
+If a part is named more than once, its time is the sum. The seconds of several parts together are divided among them in
+proportion to the problem's own model, since only their sum is measured. Seconds that belong to no part are overhead and
+are not kept. A profile that makes no sense is dropped, with one line per reason; its latency still counts.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl.measure.answers import LONGEST_LATENCY_S, Quote, excerpt
+from egrl.measure.board import LONGEST_LATENCY_S, Quote, excerpt
 from hwsim.capabilities import HasParts, Parts
 from hwsim.problem import Floats, Problem, Profiles
 from workloads.errors import Notice

@@ -1,7 +1,7 @@
-"""What a run has paid for: every mapping that was measured by an evaluator, in RUN/measurements.jsonl.
+"""The measurements of an evaluator, in RUN/measurements.jsonl.
 
-A line a mapping, and another where it was measured again; the last one counts. A mapping is known by the digest of its
-canonical form, so that what is proposed again, in this run or after resuming, is not measured again.
+The file has a line per mapping, and another one if it was measured again; the last one counts. A mapping is identified
+by the digest of its canonical form. So a mapping that is proposed again, also after resuming, is not measured again.
 """
 
 from __future__ import annotations

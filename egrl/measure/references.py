@@ -1,4 +1,4 @@
-"""What a measurement is judged against: the baseline, and the best mapping that was known when it was asked for."""
+"""References for a measurement: the baseline, and the best mapping that was known when it was requested."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
-from egrl.measure.answers import BoardFailure
+from egrl.measure.board import BoardFailure
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.keeper import Keeper
 from egrl.measure.op_seconds import Profile, ReadProfile, as_rows, mean_profile
 from egrl.measure.records import Measurements, Record, digest
+from egrl.measure.retrying_board import RetryingBoard
 from hwsim.measure import Measurement, Practice, Statistic, repeat
 from hwsim.problem import Evaluation, Status
 
@@ -24,7 +24,7 @@ BASELINE_SAMPLES = 5
 
 
 def baseline_record(
-    keeper: Keeper, request: Mapping[str, Any], config: EvaluatorConfig, read: ReadProfile
+    board: RetryingBoard, request: Mapping[str, Any], config: EvaluatorConfig, read: ReadProfile
 ) -> Record:
     """Measure the baseline, often enough to know its noise; `read` reads profiles.
 
@@ -36,7 +36,7 @@ def baseline_record(
     def sample() -> float:
         nonlocal quickest
         begun = time.monotonic()
-        answer = keeper.ask(request, config.timeout_s)
+        answer = board.ask(request, config.timeout_s)
         quickest = min(quickest, time.monotonic() - begun)
         if answer.status != Status.OK:
             raise BoardFailure(answer.reason or f"it calls the mapping invalid, epsilon {answer.epsilon:g}")
@@ -53,13 +53,13 @@ def baseline_record(
     return Record(Status.OK, found.samples, request_s=float(quickest), profile=mean_profile(profiles))
 
 
-def best_before(told: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:
-    """The lowest cost of the first `told` evaluations, as far back as the window, and the seconds of its request.
+def best_before(reported: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:
+    """The lowest cost of the first `reported` evaluations, as far back as the window, and the seconds of its request.
 
     (inf, 0) where nothing ran. What else the archive holds depends on the number of boards; a run must not.
     """
-    first = max(0, told - archive.window)
-    cost, status = archive.column("cost")[first:told], archive.column("status")[first:told]
+    first = max(0, reported - archive.window)
+    cost, status = archive.column("cost")[first:reported], archive.column("status")[first:reported]
     ran = np.where(status == Status.OK, cost, np.inf)
     if not np.isfinite(ran).any():
         return np.inf, 0.0

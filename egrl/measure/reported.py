@@ -1,4 +1,4 @@
-"""Seconds that the caller of `egrl.Search` measured: as evaluations, and kept in the run folder as a board's are."""
+"""Seconds that the caller of `egrl.Search` measured, as evaluations; the run folder keeps them like a board's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.proposals import Proposals
-from egrl.measure.answers import LONGEST_LATENCY_S, SHORTEST_LATENCY_S, excerpt
+from egrl.measure.board import LONGEST_LATENCY_S, SHORTEST_LATENCY_S, excerpt
 from egrl.measure.op_seconds import Profile, ProfileReader, as_rows
 from egrl.measure.records import FILE, EvaluatorLog, Measurements, Record, digest
 from hwsim.measure import Measurement, Statistic, relative_noise

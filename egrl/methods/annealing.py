@@ -2,12 +2,12 @@
 
 Source: Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing (Science, 1983).
 
-Energy is minus half the logarithm of the reward, which is the logarithm of cost where rewards are squares of speedups,
-so that one temperature fits every workload; a mapping that did not run has the energy `INVALID` plus its epsilon. The
-temperature falls with the evaluations made, t0 / (1 + k / tau), and never looks at the budget: a longer run begins like
-a shorter one.
+Energy is minus half the logarithm of the reward. If rewards are squares of speedups, this is the logarithm of the cost,
+so one temperature fits every workload. A mapping that did not run has the energy `INVALID` plus its epsilon. The
+temperature after k evaluations is t0 / (1 + k / tau). It does not depend on the budget: a longer run begins like a
+shorter one.
 
-Deviations: the walk goes on from the mapping that ran (`repaired`), not from the one proposed. With `chains`
+Deviations: the walk continues from the mapping that ran (`repaired`), not from the proposed one. With `chains`
 above one, that many independent walks take turns, so that as many workers have something to measure.
 docs/results/neighbourhood.md says how temperatures were chosen.
 

@@ -1,11 +1,11 @@
 """Exact: the solution of the problem's own model, as a method.
 
-A problem that solves its model in one piece has one solution to propose; then there is nothing more to say. A model
-that is solved little by little is worked on for about a second at a time: each better mapping is proposed as it is
-found, and again when the bound has risen by `RISE`, so that a row of metrics says so. That ends with the proof that
-the mapping is the best possible, or with the time limit.
+If a problem solves its model in one step, the method proposes that solution and ends. If the model is solved in many
+steps, the method works on it for about a second per `ask`. It proposes each better mapping when it is found, and the
+best one again when the bound has risen by `RISE`, so that a row of metrics shows it. It ends with the proof that the
+mapping is optimal, or at the time limit.
 
-What a solution is measured to cost may differ from what the model says (noise, a board that the model does not fit).
+The measured cost of a solution may differ from the modelled one (noise, a board that the model does not fit).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Reached:
 
 
 class Anytime(Method):
-    """What is found and proved of a model that is solved little by little."""
+    """The best mapping and the bound of a model that is solved in many steps."""
 
     proves = True
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hwsim.capabilities import CanMove, HasObservation
 from hwsim.problem import Problem
 from population.moves import Moves, MovesConfig
-from workloads.colours import LARGE, alike
+from workloads.colour_refinement import LARGE, alike
 
 
 def moves_of(problem: Problem, config: MovesConfig) -> Moves:

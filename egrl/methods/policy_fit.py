@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def observation(problem: Problem) -> Observation:
-    """What a policy sees of a problem. ValueError where the problem has none."""
+    """The observation of a problem for a policy. ValueError if the problem has none."""
     if not isinstance(problem, HasObservation):
         raise ValueError(f"problem: expected one with an observation, received {problem.about.name}")
     return problem.observation
 
 
 def demands(problem: Problem) -> dict[str, Any]:
-    """What the metadata of a policy must say for it to serve a problem: features, heads, choices, feature_schema."""
+    """The metadata that a policy for a problem must have: features, heads, choices, feature_schema."""
     seen = observation(problem)
     return {
         "features": seen.x.shape[1],

@@ -1,4 +1,4 @@
-"""What the best mapping does otherwise than the baseline, and what that gains: sections of any problem."""
+"""Differences between the best mapping and the baseline, and their gains: sections for any problem."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from egrl.runs.units import cost_text
+from egrl.runs.text import cost_text
 from hwsim.capabilities import explainer
 from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem
@@ -23,13 +23,13 @@ MOST_PARTS = 40
 
 def gained(problem: Problem, best: Mapping16) -> list[Section]:
     """Where the cost went: by what bounds the ops, or by chips and links; then what moved, where choices are places."""
-    before, rival = problem.baseline.mapping, problem.about.rival
+    before, over = problem.baseline.mapping, problem.about.baseline_name
     found: list[Section] = []
     if explain := explainer(problem, OpTimes):
         explained = explain(before), explain(best)
-        found += [_gains(problem, *explained, best), *_parts(*explained, rival), _causes(*explained, rival)]
+        found += [_gains(problem, *explained, best), *_parts(*explained, over), _causes(*explained, over)]
     if split := explainer(problem, Partition):
-        found += _chips(split(before), split(best), rival)
+        found += _chips(split(before), split(best), over)
     elif problem.about.place and (before != best).any():
         found.append(_moves(problem, best))
     return found
@@ -37,7 +37,7 @@ def gained(problem: Problem, best: Mapping16) -> list[Section]:
 
 def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -> Table:
     """Gain and loss of ops, by what happened to their own tensors; the rows add up to the difference."""
-    rival = problem.about.rival
+    over = problem.about.baseline_name
     groups: dict[tuple[str, ...], list[int]] = {}
     for n in range(len(best)):
         groups.setdefault(_moved(problem, n, best), []).append(n)
@@ -64,7 +64,7 @@ def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -
     rows.sort(key=lambda row: -abs(float(row[4] or 0)))
     total = before.latency_s - after.latency_s
     says = (
-        f"By the model {rival}'s mapping takes {cost_text(before.latency_s, 's')} and the best"
+        f"By the model {over}'s mapping takes {cost_text(before.latency_s, 's')} and the best"
         f" {cost_text(after.latency_s, 's')}, {cost_text(abs(total), 's')} {_word(total)}. Each op stands in the row of"
         " what moved of its own tensors; net gains add up to the difference. An op can gain without moving: its"
         " neighbours left it more room in fast memory, or more time to fetch its weight ahead."
@@ -80,8 +80,8 @@ def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -
     return Table(GAINED, says, columns, rows)
 
 
-def _parts(before: OpTimes, after: OpTimes, rival: str) -> list[Table]:
-    """Gain of each part of the network, by the first words of the ops' names; nothing where names tell of no parts."""
+def _parts(before: OpTimes, after: OpTimes, over: str) -> list[Table]:
+    """Gain of each part of the network, by the first words of the ops' names; nothing if the names show no parts."""
     words = [re.split(r"[./]", op.name.strip("/")) for op in after.ops]
     found: list[Table] = []
     for depth in range(1, 4):
@@ -99,7 +99,7 @@ def _parts(before: OpTimes, after: OpTimes, rival: str) -> list[Table]:
             columns = [
                 ("part", ""),
                 ("ops", ""),
-                (f"time, {rival}", "s"),
+                (f"time, {over}", "s"),
                 (f"time, {BEST}", "s"),
                 ("gain", "s"),
             ]
@@ -122,14 +122,14 @@ def _moved(problem: Problem, node: int, best: Mapping16) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _causes(before: OpTimes, after: OpTimes, rival: str) -> Bars:
+def _causes(before: OpTimes, after: OpTimes, over: str) -> Bars:
     names = sorted(
         {*before.seconds_bound_by, *after.seconds_bound_by},
         key=lambda name: -before.seconds_bound_by.get(name, 0.0),
     )
     series = {
         label: [each.seconds_bound_by.get(name, 0.0) for name in names]
-        for label, each in ((rival, before), (BEST, after))
+        for label, each in ((over, before), (BEST, after))
     }
     says = (
         "Each op's time counts for what takes longest in it: moving data through one of the memories, computing on an"
@@ -138,14 +138,14 @@ def _causes(before: OpTimes, after: OpTimes, rival: str) -> Bars:
     return Bars("What bounds the time", says, names, series, "s")
 
 
-def _chips(before: Partition, after: Partition, rival: str) -> list[Section]:
+def _chips(before: Partition, after: Partition, over: str) -> list[Section]:
     says = (
-        f"{after.bottleneck.capitalize()} sets the pace, {cost_text(after.cost_s, 's')} per sample; of {rival} it is"
+        f"{after.bottleneck.capitalize()} sets the pace, {cost_text(after.cost_s, 's')} per sample; of {over} it is"
         f" {before.bottleneck}, {cost_text(before.cost_s, 's')}. What gains is an even load."
     )
     count = len(after.chips)
     used = [i for i in range(count) if before.chips[i].nodes or after.chips[i].nodes]
-    both = {label: [part.chips[i] for i in used] for label, part in ((rival, before), (BEST, after))}
+    both = {label: [part.chips[i] for i in used] for label, part in ((over, before), (BEST, after))}
     names = [f"chip {after.chips[i].name}" for i in used]
     links = [f"{after.chips[i].name} -> {after.chips[(i + 1) % count].name}" for i in used]
     if len(used) < count:
@@ -187,23 +187,23 @@ def _moves(problem: Problem, best: Mapping16) -> Table:
     order = sorted(count, key=lambda key: -size[key])
     rows: list[list[Cell]] = [[*key, count[key], size[key]] for key in order]
     live = int(space.live.sum())
-    says = f"{sum(count.values()):,} of {live:,} tensors lie elsewhere than {problem.about.rival} puts them."
+    says = f"{sum(count.values()):,} of {live:,} tensors lie elsewhere than {problem.about.baseline_name} puts them."
     columns = [("tensors", ""), ("from", ""), ("to", ""), ("how many", ""), ("bytes", "B")]
     return Table("What moved", says, columns, rows)
 
 
 def nodes(problem: Problem, best: Mapping16) -> Table:
     """One row per node: its choices before and after; with an explanation its bytes, its time and what bounds it."""
-    space, before, rival = problem.space, problem.baseline.mapping, problem.about.rival
+    space, before, over = problem.space, problem.baseline.mapping, problem.about.baseline_name
     ops = problem.about.step == "op" or explainer(problem, Partition) is not None
     columns = [("#", ""), ("op" if ops else "node", "")]
     for head in space.heads:
-        columns += [(f"{head}, {rival}", ""), (f"{head}, {BEST}", ""), (f"{head}, size", "B")]
+        columns += [(f"{head}, {over}", ""), (f"{head}, {BEST}", ""), (f"{head}, size", "B")]
     explained = None
     if explain := explainer(problem, OpTimes):
         explained = [explain(each).ops for each in (before, best)]
-        columns += [(f"time, {rival}", "s"), (f"time, {BEST}", "s"), ("gain", "s")]
-        columns += [(f"bound by, {rival}", ""), (f"bound by, {BEST}", ""), ("bytes moved", "B")]
+        columns += [(f"time, {over}", "s"), (f"time, {BEST}", "s"), ("gain", "s")]
+        columns += [(f"bound by, {over}", ""), (f"bound by, {BEST}", ""), ("bytes moved", "B")]
     rows: list[list[Cell]] = []
     for n, node in enumerate(space.nodes):
         row: list[Cell] = [n, node]
@@ -216,5 +216,5 @@ def nodes(problem: Problem, best: Mapping16) -> Table:
             row += [old.bound_by, new.bound_by, sum(new.traffic_bytes.values())]
         rows.append(row)
     changed = (before != best).any(axis=1).tolist()
-    says = f"In {sum(changed):,} of {len(rows):,} rows the best differs from {rival}; they are marked."
+    says = f"In {sum(changed):,} of {len(rows):,} rows the best differs from {over}; they are marked."
     return Table("Ops" if ops else "Choices", says, columns, rows, changed)

@@ -11,7 +11,7 @@ from egrl.report import render
 from egrl.report.changes import gained, nodes
 from egrl.report.memory import memory
 from egrl.report.page import page_of
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.problem import Mapping16, Problem
 from hwsim.sections import HasSections, Section
 
@@ -59,6 +59,6 @@ def show_mapping(problem: Problem, mapping: Mapping16) -> Shown:
         found += problem.sections(mapping)
     found += [*memory(problem, mapping), nodes(problem, mapping)]
     changed = int((mapping != problem.baseline.mapping)[space.live].sum())
-    what = f"{about.workload} on {about.chip}: a mapping beside {about.rival}"
-    sentence = f"{changed:,} of {int(space.live.sum()):,} decisions differ from {about.rival}."
+    what = f"{about.workload} on {about.chip}: a mapping beside {about.baseline_name}"
+    sentence = f"{changed:,} of {int(space.live.sum()):,} decisions differ from {about.baseline_name}."
     return Shown(render.page(what, about.workload, sentence, found), what)

@@ -14,7 +14,7 @@ import numpy as np
 from egrl.calibrate import fit
 from egrl.calibrate.measured import LEAST, networks
 from egrl.methods.twin.proposer import SOURCES
-from egrl.runs.past import Evaluations, PastRun
+from egrl.runs.past_run import Evaluations, PastRun
 from hwsim.baseline import noise_free_cost, with_baseline
 from hwsim.family import HasFamily
 from hwsim.problem import Floats, Mapping16, Problem
@@ -93,7 +93,7 @@ def _fitted(run: PastRun) -> tuple[Problem, float, float, int] | None:
     if error >= before:
         return None
     described = _described(problem, by_file)
-    own = with_baseline(described, problem.baseline.mapping, problem.about.rival, str(run.path))
+    own = with_baseline(described, problem.baseline.mapping, problem.about.baseline_name, str(run.path))
     return own, error, before, len(log_cost)
 
 

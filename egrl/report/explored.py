@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from egrl.report import render
-from egrl.runs.units import SECONDS, cost_text
+from egrl.runs.text import SECONDS, cost_text
 from hwsim.sections import Cell, Line, Lines, Section, Table
 
 MOST_CURVES = 6
@@ -82,7 +82,7 @@ def _table(made: Mapping[str, Any], each: Mapping[str, Any], title: str) -> Tabl
     for point in each["points"]:
         values = [_scaled(p, v) for p, v in zip(made["parameters"], point["values"], strict=True)]
         gap = None if point["gap"] is None else round(100 * point["gap"], 4)
-        # As texts, with the digits that tell found from bound.
+        # As texts, with as many digits as distinguish found from bound.
         costs = [None if point[k] is None else cost_text(point[k], made["unit"]) for k in ("cost", "bound")]
         rows.append([*values, *costs, gap, point["speedup"]])
     return Table(f"{title}All points", f"{len(rows)} chips.", columns, rows)

@@ -1,4 +1,4 @@
-"""What the words of a page mean, for who did not run the search: those words that stand on it."""
+"""The glossary of a page: the meanings of the words that the page uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hwsim.sections import Bars, Lines, MemoryMaps, Section, Table
 
 TITLE = "Words"
 MEANINGS = {
-    "speedup": "the rival's cost / the cost of the mapping: 1.05x takes 1 / 1.05 of the time",
+    "speedup": "the baseline's cost / the cost of the mapping: 1.05x takes 1 / 1.05 of the time",
     "bound": "no mapping costs less than this; it is proven, for the costs of the model",
     "best possible": "what the best of all mappings would cost; the bound is at most that",
     "evaluations": "mappings that were measured or modelled, each counted once",
@@ -39,7 +39,7 @@ MEANINGS = {
 
 
 def glossary(about: About, sections: Sequence[Section], rule: str, given: bool) -> Table:
-    """The words that the sections use, and who the rival is.
+    """The words that the sections use, and what the baseline is.
 
     `rule` made the baseline; `given`: the user brought it.
     """
@@ -49,26 +49,26 @@ def glossary(about: About, sections: Sequence[Section], rule: str, given: bool) 
         for word, meaning in MEANINGS.items()
         if all(part in said or f"{part}s" in said for part in word.split())
     ]
-    name = f"{about.rival}, the rule" if about.stands_for else about.rival
+    name = f"{about.baseline_name}, the rule" if about.stands_for else about.baseline_name
     return Table(
         TITLE,
         "",
         [("word", ""), ("meaning", "")],
-        [[name, f"the mapping to beat: {_rivals(about, rule, given)}"], *rows],
+        [[name, f"the mapping to beat: {_baseline_words(about, rule, given)}"], *rows],
     )
 
 
-def _rivals(about: About, rule: str, given: bool) -> str:
+def _baseline_words(about: About, rule: str, given: bool) -> str:
     if given:
-        return f"{about.rival}, which --baseline names"
+        return f"{about.baseline_name}, which --baseline names"
     if about.stands_for:
         return (
             f"that of the rule '{rule}', our stand-in for {about.stands_for}: none was run; --baseline FILE takes what"
             " yours makes instead"
         )
-    if about.rival == "the compiler":
+    if about.baseline_name == "the compiler":
         return "what the chip's compiler would choose by its own rules"
-    return f"{about.rival}, which the problem brings with it"
+    return f"{about.baseline_name}, which the problem brings with it"
 
 
 def _texts(sections: Sequence[Section]) -> Iterator[str]:

@@ -17,7 +17,7 @@ ALIGN_BYTES, SECONDS, SEED = 64, 1.0, 0
 
 def memory(problem: Problem, best: Mapping16) -> list[Section]:
     """Maps of the memories where tensors have lifetimes; else what memories hold, where the problem can say that."""
-    mappings = {problem.about.rival: problem.baseline.mapping, BEST: best}
+    mappings = {problem.about.baseline_name: problem.baseline.mapping, BEST: best}
     if isinstance(problem, HasLifetimes):
         maps = [each for label, mapping in mappings.items() for each in _maps(problem, label, mapping)]
         names = [name for name, _ in reversed(list(problem.memories()))]

@@ -14,10 +14,9 @@ from egrl.report.glossary import glossary
 from egrl.report.memory import memory
 from egrl.report.profiled import table
 from egrl.report.searching import curves, is_short, searching, settings
-from egrl.runs.past import MADE_OVER, PastRun
-from egrl.runs.units import SECONDS, cost_text
+from egrl.runs.past_run import MADE_OVER, PastRun
+from egrl.runs.text import SECONDS, about_of, advice, baseline_text, cost_text
 from egrl.runs.verdict import distance, rule_text, verdict
-from egrl.runs.words import about_of, advice, rival_named
 from hwsim.capabilities import HasPlacement
 from hwsim.sections import Bars, Cell, HasSections, Section, Table
 from workloads.text import unit_for
@@ -25,7 +24,7 @@ from workloads.text import unit_for
 MOST_BYTES = 5_000_000
 """Of a page."""
 SAME_MODEL = "By the same model."
-"""What is said of all sections but the first that explain a cost which a board measured."""
+"""The note of all sections but the first that explain a cost which a board measured."""
 
 
 def page_of(runs: Sequence[PastRun]) -> str:
@@ -78,7 +77,7 @@ def headline_of(summary: Mapping[str, Any]) -> str:
 
 
 def sentence_of(summary: Mapping[str, Any]) -> str:
-    """What was reached, how far that is from the best possible, and what it took."""
+    """The result, its gap to the best possible, and the effort."""
     best = summary["best"]
     spent = f"{summary['evaluations']:,} evaluations, {summary.get('seconds', 0.0):,.0f} s"
     if best is None:
@@ -86,7 +85,7 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
     baseline = summary.get("baseline", {})
     interval = (summary.get("evaluator") or {}).get("speedup_interval")
     said = [
-        f"the speedup is over {rival_named(about_of(summary), baseline.get('rule', ''))}",
+        f"the speedup is over {baseline_text(about_of(summary), baseline.get('rule', ''))}",
         "" if interval is None else f"its 95% interval is {interval[0]:.4f}x to {interval[1]:.4f}x",
         _costs(summary),
         distance(summary.get("gap")),
@@ -99,7 +98,7 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
 
 
 def _costs(summary: Mapping[str, Any]) -> str:
-    """What the best and the rival cost, who says so, and what nothing costs less than; "" where that is not kept."""
+    """What the best and the baseline cost, what measured it, and the least possible cost; "" where that is not kept."""
     best, baseline, bound = summary["best"], summary.get("baseline", {}), summary.get("bound")
     if "cost" not in best or "cost" not in baseline:
         return ""
@@ -119,7 +118,7 @@ def _cost(cost: float, unit: str) -> str:
 
 
 def title_of(summary: Mapping[str, Any]) -> str:
-    """What was searched, where and how."""
+    """Workload, chip and method of the search."""
     return f"{summary['workload']} on {summary['chip']}, {summary['method']}, seed {summary.get('seed', 0)}"
 
 
@@ -153,9 +152,9 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
         ("evaluations", ""), ("time of the search, s", ""), ("found by", ""), ("folder", ""),
     ]  # fmt: skip
     summary = runs[best].summary
-    rival = rival_named(about_of(summary), summary["baseline"].get("rule", ""))
+    baseline_name = baseline_text(about_of(summary), summary["baseline"].get("rule", ""))
     sentence = (
-        f"The fastest of {len(runs)} runs, {names[best]}, has {headline_of(summary)} {rival}; the slowest"
+        f"The fastest of {len(runs)} runs, {names[best]}, has {headline_of(summary)} {baseline_name}; the slowest"
         f" has {min(speedups):.4f}x. What follows the comparison is the fastest."
     )
     table = Table("The runs", "", columns, rows)

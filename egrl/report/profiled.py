@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasParts, explainer
 from hwsim.explanation import OpTimes
 from hwsim.problem import Floats, Mapping16

@@ -17,7 +17,7 @@ from workloads.text import number_text, unit_for, with_unit
 MOST_ROWS = 2000
 """Rows of a table; of more, those that changed come first."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-"""What a page may load: nothing from anywhere."""
+"""The content security policy of a page: it may load nothing."""
 
 
 def page(title: str, headline: str, sentence: str, sections: Sequence[Section]) -> str:
@@ -62,7 +62,7 @@ def _templates() -> Environment:
 
 
 def _view(section: Section) -> Any:
-    """What a template needs to know of a section beside the section."""
+    """Values for the template of a section, in addition to the section."""
     match section:
         case Table():
             return table(section)

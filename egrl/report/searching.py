@@ -13,9 +13,8 @@ from egrl.core.version import versions
 from egrl.methods.twin.data import gather
 from egrl.methods.twin.posterior import Beliefs, fit
 from egrl.report.explaining import TWIN
-from egrl.runs.past import Evaluations, PastRun, course_of
-from egrl.runs.units import counted
-from egrl.runs.words import about_of
+from egrl.runs.past_run import Evaluations, PastRun, course_of
+from egrl.runs.text import about_of, counted
 from hwsim.capabilities import HasModel
 from hwsim.family import Family, HasFamily
 from hwsim.problem import Floats, Mapping16
@@ -45,7 +44,7 @@ def is_short(run: PastRun) -> bool:
 
 
 def _short(run: PastRun) -> str:
-    """What a search did that has no curve, as a sentence."""
+    """A sentence about a search that has no curve."""
     summary, best = run.summary, run.summary["best"]
     spent = f"{counted(summary['evaluations'], 'evaluation')} in {summary.get('seconds', 0.0):.1f} s"
     if best is None:
@@ -75,8 +74,8 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
         if bound is not None:
             most = run.summary["baseline"]["cost"] / bound
             levels["bound"] = min(most, levels.get("bound", most))
-    rival = about_of(runs[0].summary).rival
-    levels[rival] = 1.0
+    baseline_name = about_of(runs[0].summary).baseline_name
+    levels[baseline_name] = 1.0
     says = (
         "The best speedup so far. No mapping can be above the bound."
         if "bound" in levels
@@ -84,11 +83,11 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
     )
     if any(line.low and not line.dots for line in lines):
         says += " The best of many noisy measurements is lucky, too; what was measured afresh holds (95% intervals)."
-    return Lines("The search", says, "evaluations", f"speedup over {rival}", lines, levels)
+    return Lines("The search", says, "evaluations", f"speedup over {baseline_name}", lines, levels)
 
 
 def _named(run: PastRun, label: str, evaluations: int, best: float) -> list[Line]:
-    """What the best was found to be when it was measured again at the end, where it was."""
+    """A line for the best as it was measured again at the end, if it was."""
     interval = (run.summary.get("evaluator") or {}).get("speedup_interval")
     named = (run.summary["best"] or {}).get("speedup", best)
     if interval is None and named == best:

@@ -14,7 +14,7 @@ from typing import Any
 
 from egrl.report.changes import BEST
 from egrl.report.memory import memory
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import explainer
 from hwsim.explanation import OpTime, OpTimes
 from hwsim.sections import Box, HasSections, MemoryMap, MemoryMaps

@@ -1,1 +1,1 @@
-"""What a run is made of and what it leaves: configuration, folder, checkpoints, summary; knows no method by name."""
+"""Runs: configuration, folder, checkpoints, summary; knows no method by name."""

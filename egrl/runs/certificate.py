@@ -99,7 +99,7 @@ def text_of(report: dict[str, Any], about: About) -> str:
     lines = [
         f"{report['workload']} on {report['chip']}: no mapping has a reward above {reward_up(bound)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {best['reward']:.4f} ({best['source']}), {best['speedup']:.4f}x {about.rival}",
+        f"  best known  {best['reward']:.4f} ({best['source']}), {best['speedup']:.4f}x {about.baseline_name}",
         f"  gap         {gap}",
     ]
     if "written" in report:

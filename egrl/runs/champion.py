@@ -11,13 +11,13 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.state import Champion, SearchState
-from egrl.measure.answers import BoardFailure, excerpt
+from egrl.measure.board import BoardFailure, excerpt
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.contenders import contenders
-from egrl.measure.keeper import GivenUp
 from egrl.measure.records import digest
 from egrl.measure.reported import checked
+from egrl.measure.retrying_board import GivenUp
 from egrl.runs.run import Run
 from hwsim.capabilities import HasRace
 from hwsim.measure import Measurement, Practice, interleave, relative_noise, speedup_interval
@@ -137,7 +137,7 @@ def _seconds(given: Any) -> float:
     return found
 
 
-def crowned(champion: Champion, archive: Archive, found: Named) -> Champion:
+def champion_of_named(champion: Champion, archive: Archive, found: Named) -> Champion:
     """The champion of a problem, where what was named is that; its cost and speedup are those measured anew."""
     speedup = found.baseline.value / found.best.value
     return replace(
@@ -152,10 +152,10 @@ def crowned(champion: Champion, archive: Archive, found: Named) -> Champion:
 
 
 def _sampler(boards: BoardExecutor, mapping: Mapping16) -> Callable[[], float]:
-    request, config, keeper = boards.request(mapping), boards.config, boards.living[0]
+    request, config, board = boards.request(mapping), boards.config, boards.living[0]
 
     def sample() -> float:
-        answer = keeper.ask(request, config.timeout_s)
+        answer = board.ask(request, config.timeout_s)
         if answer.status != Status.OK:
             raise BoardFailure(answer.reason or "invalid")
         return Measurement(answer.samples_s, config.statistic).value
@@ -210,7 +210,7 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
     )
     fastest = min(racers, key=costs.__getitem__)
     again = (
-        f"measured again in turn with {problem.about.rival}: {speedup:.4f}x (the search had"
+        f"measured again in turn with {problem.about.baseline_name}: {speedup:.4f}x (the search had"
         f" {champion.speedup:.4f}x)"
     )
     remembered = problem.race.remember(racers[fastest], costs[fastest])
@@ -227,7 +227,7 @@ def name_the_best(boards: BoardExecutor, archive: Archive, state: SearchState, c
     champion = state.champions[0]
     if found is not None and champion is not None:
         baseline_cost = found.baseline.value
-        state.champions[0] = crowned(champion, archive, found)
+        state.champions[0] = champion_of_named(champion, archive, found)
     usage = boards.usage()
     return Measured(
         baseline_cost,

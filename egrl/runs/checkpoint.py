@@ -114,7 +114,7 @@ def loads(data: bytes, where: str) -> dict[str, Any]:
 
 
 def _metadata(data: bytes, where: str) -> dict[str, Any]:
-    """What the header says of the tree. InputError where it is damaged, of another kind or version."""
+    """The description of the tree in the header. InputError if it is damaged, of another kind or version."""
     try:
         length = int.from_bytes(data[:8], "little")
         metadata: dict[str, Any] = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][_FIELD])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from egrl.core import loop
 from egrl.core.budget import Budget
+from egrl.core.interrupts import HINT, Interrupted, StopSignal
 from egrl.core.recorder import Memory, Observer, Recorder
 from egrl.core.state import SearchState
-from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
 from egrl.measure import records as measurements
 from egrl.measure.confirming import ConfirmingBoards
@@ -129,7 +129,7 @@ def _search(
 def _conclude(
     run: Run, reached: SearchState, end: str, boards: BoardExecutor | None, quiet: bool, proved: Bound
 ) -> tuple[dict[str, Any], Mapping16 | None]:
-    """The summary and the best mapping int16 [N, H], its rivals having been measured again where costs are noisy."""
+    """The summary and the best mapping int16 [N, H], with noisy costs after the best contenders were measured again."""
     problem, archive, seconds = run.problem, run.context.archive, run.config.run.bound_seconds
     baseline_cost, table, complete = None, None, end != summary.USER
     notes: tuple[str, ...] = ()

@@ -22,8 +22,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.measure.config import EvaluatorConfig
 from egrl.methods import find_method
 from egrl.problems import find_problem
-from egrl.runs import baseline_file, requests
-from hwsim.problem import Problem
+from egrl.runs import request_budget
 from workloads.errors import InputError, Notice
 from workloads.files import parse_toml
 from workloads.nearest import one_of
@@ -171,19 +170,6 @@ class RunConfig:
     method: Any
     evaluator: EvaluatorConfig = field(default_factory=EvaluatorConfig)
 
-    def build_problem(self, workload: Any = None, chip: Any = None) -> Problem:
-        """The problem that the run names; from objects, if they are given. InputError if one of them is wrong."""
-        problem = (
-            find_problem(self.run.problem)
-            .load()
-            .build(
-                self.run.workload if workload is None else workload,
-                self.run.chip if chip is None else chip,
-                self.problem,
-            )
-        )
-        return baseline_file.over(problem, self.run.baseline)
-
 
 def resolve(
     options: RunOptions,
@@ -210,7 +196,7 @@ def resolve(
         raise InputError(
             f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
         )
-    counted = requests.settings(options.requests) if options.requests is not None else {}
+    counted = request_budget.settings(options.requests) if options.requests is not None else {}
     evaluator = typed_tables.build(EvaluatorConfig, counted | tables["evaluator"], "--set evaluator")
     options = _in_evaluations(options, evaluator)
     paper = preset == "paper"
@@ -241,7 +227,7 @@ def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> RunOptio
         raise InputError(f"--requests {options.requests}: expected --evaluator, found none")
     if limits := options.budget():
         raise InputError(f"--requests: expected no other budget, found --{next(iter(limits))}")
-    evals = requests.evaluations(options.requests, evaluator, options.generation_evals)
+    evals = request_budget.evaluations(options.requests, evaluator, options.generation_evals)
     others = options.requests - evals
     said = f"{evals} evaluations; the baseline and measuring the best afresh take the other {others}, at most"
     warnings.warn(Notice(f"--requests {options.requests}: {said}"), stacklevel=3)

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egrl.core import atomic
+from egrl.core import atomic, mapping_file
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
 from egrl.core.recorder import POLICY_EVERY, policy_is_due
-from egrl.runs import checkpoint, chunks, inputs, mapping_file
+from egrl.runs import checkpoint, chunks, inputs
 from egrl.runs.chunks import Chunk
 from egrl.runs.events import EventFile
 from egrl.runs.kept_chunks import KeptChunks
@@ -201,7 +201,7 @@ class RunFolder:
 
     def _mend_inputs(self) -> None:
         if self._inputs is not None:
-            self._inputs.mend()
+            self._inputs.restore_deleted()
 
     def _drop_old_chunks(self, archive: Archive) -> None:
         """Delete what no kept checkpoint needs (after the new one is safe: until then the old ones need it)."""

@@ -27,7 +27,7 @@ SMALL = 2**17
 """A problem with no more mappings than these is solved before the search begins: that takes a second at most."""
 
 UNPICKLABLE = (pickle.PicklingError, AttributeError, TypeError)
-"""What a problem raises that cannot be sent to another process."""
+"""Errors of a problem that cannot be sent to another process."""
 ALONE = "no bound is proved beside the search"
 
 
@@ -39,7 +39,7 @@ def check(options: RunOptions, problem: Problem) -> None:
 
 
 def unbounded(problem: Problem) -> str:
-    """What a problem lacks for its best to be held against a bound; "" if it lacks nothing."""
+    """What is missing to compare a problem's best with a bound, in words; "" if nothing is."""
     if not isinstance(problem, HasBound):
         return "a problem with a bound"
     if problem.about.measured:
@@ -144,7 +144,7 @@ class Gap(Observer):
 
 
 def _known(problem: Problem, seconds: float) -> Bound:
-    """What is proved at the beginning of a search: the bound known already, or that of a problem with few mappings."""
+    """The bound at the beginning of a search: one known already, or that of a problem with few mappings."""
     assert isinstance(problem, HasBound)
     known = problem.bound(0.0)
     live = problem.space.num_choices[problem.space.live]

@@ -1,4 +1,4 @@
-"""What a run is made of, in its folder: config.toml, copies of the user's files, the problems' own files.
+"""The input files in a run folder: config.toml, copies of the user's files, the problems' own files.
 
 Without these a run can neither go on nor be looked at. One that somebody deletes while the run goes on is written
 again; one that was changed is left as it is: `--resume` says what does not fit.
@@ -45,7 +45,7 @@ class Inputs:
         places = (self._folder, *self._folder.glob("inputs/*/"))
         self._there = {path for place in places for path in place.iterdir() if path.is_file()}
 
-    def mend(self) -> None:
+    def restore_deleted(self) -> None:
         """Write again what has been deleted, with a notice. RunFailure if the disk refuses."""
         lost = {path for path in self._there if not path.exists()}
         if not lost:

@@ -66,5 +66,5 @@ class FolderLock:
 
 
 def taken_over(folder: Path) -> str:
-    """What a process says that finds another one in its place."""
+    """The error of a process that finds another one in its place."""
     return f"{folder}: {LOCK} was removed while the run went on, and another process has gone on with it: this one ends"

@@ -6,15 +6,11 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
+from egrl.core.mapping_table import OFFSET, PREFIX
 from egrl.runs.allocation import PackedMemory
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.text import csv_cell
-
-PREFIX = "egrl."
-"""Keys of the metadata begin with it."""
-OFFSET = "offset_bytes"
-"""Name of the column, and the end of the keys, that have a tensor's address in its memory."""
 
 
 def rows(
@@ -79,10 +75,10 @@ def to_onnx(
     Returns the copy, and the names of the nodes that are in no op (views and constants: they move nothing).
     Raises InputError where the file is no such model or has other ops.
     """
+    from workloads.compressed import unpack
     from workloads.files import MAX_BYTES, read_bytes
     from workloads.importers import onnx_file
     from workloads.importers.read import read
-    from workloads.packed import unpack
 
     imported = read(file, dimensions, None, fuse)
     ops = tuple(op.name for op in imported.workload)

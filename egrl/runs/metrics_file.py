@@ -30,7 +30,7 @@ class MetricsFile:
         self._content: bytearray | None = None
 
     def counted(self) -> dict[str, Any]:
-        """What a checkpoint counts of it: its length and its SHA-256."""
+        """Its length and SHA-256, for a checkpoint."""
         content = self._rows()
         return {"metrics_bytes": len(content), "metrics_sha256": hashlib.sha256(content).hexdigest()}
 

@@ -1,4 +1,4 @@
-"""The policies that a run, or a pre-training, left along its way."""
+"""The policies that a run or a pre-training saved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from egrl.methods import find_method
 from egrl.problems import KIND
 from egrl.runs import folder as run_folder
 from egrl.runs.folder import PRETRAINING
-from egrl.runs.past import PastRun, with_own_inputs
+from egrl.runs.past_run import PastRun, with_own_inputs
 from egrl.runs.resume import check_settings
 from workloads.errors import InputError
 from workloads.files import parse_toml, read_text

@@ -142,7 +142,7 @@ def best_text(row: Mapping[str, Any], digits: int = 3) -> str:
 
 
 def note(text: str, quiet: bool) -> None:
-    """A line for people: in the log, and on stderr, where it is wanted and can be written."""
+    """Write a line to the log and, unless quiet, to stderr if that can be written."""
     LOG.info("%s", text)
     if quiet or sys.stderr is None:
         return
@@ -152,7 +152,7 @@ def note(text: str, quiet: bool) -> None:
 
 @contextlib.contextmanager
 def note_if_slow(text: str, quiet: bool) -> Iterator[None]:
-    """A line for people on stderr where what is done within takes longer than `SLOW_SECONDS`."""
+    """Write a line to stderr if the block takes longer than `SLOW_SECONDS`."""
     timer = threading.Timer(SLOW_SECONDS, note, (text, quiet))
     timer.daemon = True
     timer.start()
@@ -163,7 +163,7 @@ def note_if_slow(text: str, quiet: bool) -> Iterator[None]:
 
 
 def compiling(quiet: bool) -> AbstractContextManager[None]:
-    """Within it, a line on stderr where kernels are compiled, not loaded: that takes up to minutes."""
+    """Write a line to stderr if kernels are compiled in the block, not loaded: that takes up to minutes."""
 
     def say(kept: bool) -> None:
         from tqdm import tqdm

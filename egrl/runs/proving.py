@@ -1,4 +1,4 @@
-"""A bound that is proved in a process of its own while a search goes on, better and better."""
+"""Bounds that a separate process proves while a search runs, each better than the one before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHILD = (
 
 
 def better(one: Bound, other: Bound) -> bool:
-    """Whether `one` proves more than `other`."""
+    """True if `one` is a better bound than `other`."""
     return one.cost > other.cost or one.reward < other.reward
 
 
@@ -57,7 +57,7 @@ def rising(fresh: Callable[[], Problem]) -> Iterator[Bound]:
 
 
 class Proving:
-    """The process that proves. The search never waits for it.
+    """The process that proves bounds. The search never waits for it.
 
     Attributes:
         bound: the best so far.
@@ -105,7 +105,7 @@ class Proving:
 
 
 def serve() -> None:
-    """What the process does: read the problem from stdin, and write what is proved to stdout, one line of JSON each."""
+    """The work of the process: read the problem from stdin, and write a line of JSON per bound to stdout."""
     end_with_parent()
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
         os.dup2(2, 1)  # solvers write to stdout what they like

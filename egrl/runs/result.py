@@ -1,4 +1,4 @@
-"""What a search leaves, for Python and for notebooks."""
+"""The result of a search, for Python and for notebooks."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.mapping_rows import rows_of
+from egrl.core.mapping_file import rows_of
 from egrl.runs.folder import METRICS
-from egrl.runs.units import cost_text, counted
+from egrl.runs.text import baseline_text, cost_text, counted
 from egrl.runs.verdict import distance, percent_up
-from egrl.runs.words import rival_named
 from hwsim.problem import Mapping16, Problem
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a search leaves.
+    """The result of a search.
 
     Attributes:
-        problem: what was searched.
-        summary: what summary.json of a run folder holds.
+        problem: the problem that was searched.
+        summary: the content of summary.json.
         mapping: the best valid mapping int16 [N, H], or None.
         folder: the run folder; None where the search was in memory.
     """
@@ -88,8 +87,8 @@ class Result:
 
     def __repr__(self) -> str:
         what = f"{self.problem.about.workload} on {self.problem.about.chip}"
-        rival = rival_named(self.problem.about, self.problem.baseline.name)
-        found = "nothing valid" if self.mapping is None else f"{self.speedup:.4f}x {rival}"
+        baseline_name = baseline_text(self.problem.about, self.problem.baseline.name)
+        found = "nothing valid" if self.mapping is None else f"{self.speedup:.4f}x {baseline_name}"
         sure = self.interval
         between = "" if sure is None else f"95% interval {sure[0]:.4f}x to {sure[1]:.4f}x"
         parts = [found, between, distance(self.gap), counted(self.summary["evaluations"], "evaluation")]
@@ -102,7 +101,7 @@ class Result:
             "workload": f"{self.problem.about.workload} on {self.problem.about.chip}",
             "method": f"{self.summary['method']}, {counted(self.summary['evaluations'], 'evaluation')}",
             "best": "none" if best is None else f"{cost_text(best, unit)}, {self.speedup:.4f}x",
-            self.problem.about.rival: cost_text(float(self.summary["baseline"]["cost"]), unit),
+            self.problem.about.baseline_name: cost_text(float(self.summary["baseline"]["cost"]), unit),
             "gap": "unknown" if self.gap is None else f"at most {percent_up(self.gap)}",
         }
         cells = "".join(

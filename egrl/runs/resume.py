@@ -1,6 +1,7 @@
-"""A configuration that stands in a file: of a run that goes on, or that is run again.
+"""Configurations from a file: of a run that is resumed, or that is run again.
 
-A run goes on with a larger budget, and with what changes no result. A file runs no code that the user did not name.
+A run is resumed with a larger budget, and with options that change no result. A file runs no code that the user did not
+name.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS, REQUESTS
 from egrl.core.typed_tables import code_settings, dotted_keys, missing_code, plain_table
 from egrl.measure.config import PATIENCE, EvaluatorConfig
 from egrl.measure.evaluator import is_command
-from egrl.runs import config, requests
+from egrl.runs import config, request_budget
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.summary import GAP, METHOD
@@ -158,7 +159,7 @@ def _budget_of(options: RunOptions) -> dict[str, Any]:
 
 
 def nothing_left(resolved: RunConfig, end: str, folder: Path) -> str:
-    """Why a run that was resumed did nothing, and how it would do more; `end` is `stopped` of its summary."""
+    """Why a resumed run did nothing, and how to continue it; `end` is `stopped` of its summary."""
     again = ["egrl", "run", "--resume", str(folder), *code_flags(resolved)]
     if end == METHOD:
         return "nothing was left to do: the method has no more to propose"
@@ -239,7 +240,7 @@ def options_of_file(
                 check_settings(built, [s for s in settings if s.startswith("method.")], file, again)
             values = typed_tables.dotted_keys(typed_tables.plain_table(built))
             if name == "evaluator" and REQUESTS in given:
-                values = {key: value for key, value in values.items() if key not in requests.COUNTED}
+                values = {key: value for key, value in values.items() if key not in request_budget.COUNTED}
             kept += [f"{name}.{key}={_toml(value)}" for key, value in values.items()]
     return {key: value for key, value in options.items() if value != ""}, [*kept, *settings]
 

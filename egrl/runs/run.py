@@ -1,6 +1,6 @@
-"""A run: its configuration, its method and the folder that it leaves; a new one, or one that goes on.
+"""A run: its configuration, its method and its folder; a new run, or one that is resumed.
 
-Everything that can be wrong with the input is found here, before a run folder exists.
+All errors in the input are found here, before a run folder exists.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egrl.core import atomic, loop
+from egrl.core import atomic, loop, mapping_file
 from egrl.core.archive import Archive
 from egrl.core.from_rules import FromRules, rules_of
-from egrl.core.mapping_rows import PLACE
-from egrl.core.method import Context, Costs, Method
-from egrl.core.model_use import ModelUse
+from egrl.core.mapping_file import PLACE
+from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.core.state import SearchState
 from egrl.measure import executors
 from egrl.methods import find_method
-from egrl.runs import baseline_file, checkpoint, config, gap, mapping_file
+from egrl.problems import build_problem
+from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
-from egrl.runs.past import with_own_inputs
+from egrl.runs.past_run import with_own_inputs
 from egrl.runs.resume import default_settings, fixed_settings, resolve_again
 from egrl.runs.summary import check_version
 from hwsim.capabilities import HasModel, HasPlacement
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 STARTS = ("cold", "compiler", "rules", "exact")
-"""What a run can begin with by name."""
+"""Starts that have a name."""
 
 
 @dataclass
@@ -49,11 +49,11 @@ class Run:
     """A run that is ready to search.
 
     Attributes:
-        config: what was asked for, resolved.
+        config: the resolved configuration.
         method: built from `context`.
         context: one problem, the archive, the start mapping.
         folder: the run folder, open; None if the run is in memory.
-        state: how far the run has come; None before its first evaluation.
+        state: the state of the search; None before the first evaluation.
     """
 
     config: RunConfig
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def problem(self) -> Problem:
-        """What is searched."""
+        """The problem that is searched."""
         return self.context.problems[0]
 
     def keep(self, out: Any, stack: contextlib.ExitStack) -> None:
@@ -83,7 +83,7 @@ class Run:
         _fix(self.folder, self.config)
 
     def restore(self) -> None:
-        """Bring the method and the archive to the folder's last checkpoint, and its config.toml to this config.
+        """Restore method and archive from the folder's last checkpoint, and write this config to its config.toml.
 
         InputError if the folder is damaged, or of another simulator.
         """
@@ -98,7 +98,7 @@ class Run:
             self.folder.keep_inputs(config.to_toml(self.config), [self.problem], copies)
 
     def write_config(self) -> None:
-        """Write config.toml if it says anything else. RunFailure if the disk refuses."""
+        """Write config.toml if its content would change. RunFailure if the disk refuses."""
         if self.folder is not None:
             self.folder.write_config(config.to_toml(self.config))
 
@@ -108,7 +108,7 @@ class Run:
 
 
 def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition | None = None) -> Run:
-    """A run of a method on a problem, in memory so far. InputError if the one does not serve the other.
+    """A run of a method on a problem, in memory so far. InputError if the method cannot work on the problem.
 
     `definition` is the method, unless it is a registered one.
     """
@@ -156,8 +156,8 @@ def reopen(
 ) -> Run:
     """The run of a folder, closed with the stack, with the options that are `given` changed; then `restore` it.
 
-    `settings` repeat what code the settings of the run name. `external`: the caller measures. InputError if there is
-    no such run, or if it cannot go on so.
+    `settings` repeat the code that the settings of the run name. `external`: the caller measures. InputError if there
+    is no such run, or if it cannot go on so.
     """
     path = _path(resume, "--resume")
     folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
@@ -166,11 +166,13 @@ def reopen(
     resolved = resolve_again(path, given, external, settings)
     _fix(folder, resolved)
     own = replace(resolved, run=with_own_inputs(resolved.run, path)) if folder.begun else resolved
-    return replace(prepare(own, own.build_problem()), config=resolved, folder=folder)
+    run = own.run
+    problem = build_problem(run.problem, run.workload, run.chip, own.problem, run.baseline)
+    return replace(prepare(own, problem), config=resolved, folder=folder)
 
 
 def _fix(folder: run_folder.RunFolder, resolved: RunConfig) -> None:
-    """Say what the run is made with, and must go on with."""
+    """Set the settings that may not change when the run is resumed."""
     folder.settings, folder.defaults = fixed_settings(resolved), default_settings(resolved)
 
 
@@ -199,7 +201,7 @@ def _path(value: Any, flag: str) -> Path:
 
 
 def check_device(name: str) -> str:
-    """The name of a torch device that is there; InputError where it is not."""
+    """The name of an available torch device. InputError if it is not available."""
     if name == "cpu":
         return name
     import torch
@@ -234,12 +236,14 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
 
 
 def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> dict[str, bytes]:
-    """What a run has besides workload and chip, from its first moment on: name in the run folder -> content."""
+    """Files of a new run folder besides workload and chip: name -> content."""
     copies = {}
     if start is not None and options.start != "compiler":
         copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
     if options.baseline:
-        copies[run_folder.BASELINE_FILE] = baseline_file.copy_of(problem)
+        copies[run_folder.BASELINE_FILE] = mapping_file.dumps(
+            problem, problem.baseline.mapping, problem.about.baseline_name
+        ).encode()
     if isinstance(problem, HasPlacement) and (places := problem.baseline_placement()) is not None:
         copies[run_folder.BASELINE_LAYOUT] = _layout(problem, places).encode()
     if options.init:
@@ -248,7 +252,7 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
 
 
 def _layout(problem: Problem, places: Sequence[Mapping[str, Any] | None]) -> str:
-    """JSON of the baseline's own layout, where it is no mapping of the problem: of each node its place, if any."""
+    """JSON of the baseline's own layout, which no mapping of the problem expresses: a place per node, if it has one."""
     document = {
         "kind": "layout",
         "version": 1,

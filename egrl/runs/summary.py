@@ -1,4 +1,4 @@
-"""summary.json: what a run reached, against its baseline and bound."""
+"""summary.json: the results of a run, its baseline and its bound."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from egrl.core.version import versions
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
-from egrl.runs.units import cost_text, counted
+from egrl.runs.text import TABLE, about_of, advice, baseline_text, cost_text, counted, table_of
 from egrl.runs.verdict import OPTIMAL, baseline_table, distance, rule_text, shares_of, verdict
-from egrl.runs.words import TABLE, about_of, advice, rival_named, table_of
 from hwsim.capabilities import HasBound
 from hwsim.problem import UNPROVED, Bound, Problem
 from workloads.errors import InputError
@@ -231,7 +230,7 @@ def named_before(run: Path, evaluations: int, budget: Mapping[str, Any]) -> dict
 
 
 def sentence(summary: Mapping[str, Any], folder: str) -> str:
-    """The summary for people, a short line for each thing."""
+    """The summary as short lines of text."""
     best, baseline, about = summary["best"], summary["baseline"], about_of(summary)
     head, count = f"{summary['workload']} on {summary['chip']}, {summary['method']}:", _spent(summary)
     if best is None:
@@ -240,7 +239,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     kept = BASELINE_LAYOUT if (Path(folder) / BASELINE_LAYOUT).is_file() else ""
     costs = f"{cost_text(best['cost'], unit, 1)} instead of {cost_text(baseline['cost'], unit, 1)}"
     lines = [
-        f"{head} {best['speedup']:.4f}x {rival_named(about, baseline.get('rule', ''))}",
+        f"{head} {best['speedup']:.4f}x {baseline_text(about, baseline.get('rule', ''))}",
         f"{costs}, found by {best['source']}",
         _interval(summary),
         distance(summary["gap"]),

@@ -1,4 +1,4 @@
-"""The verdict of a run in words: what can be gained at most, what of it is found, and what takes the time."""
+"""The verdict of a run in words: the most that can be gained, how much of it is found, and what takes the time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.runs.units import better
-from egrl.runs.words import about_of, short_rival
+from egrl.runs.text import about_of, better, short_baseline_text
 from hwsim.capabilities import explainer
 from hwsim.explanation import CAUSES, OpTimes
 from hwsim.problem import Mapping16, Problem
@@ -47,7 +46,7 @@ def baseline_table(problem: Problem, cost: float | None = None, measured: bool =
 
 
 def rule_text(baseline: Mapping[str, Any]) -> str:
-    """What the best of the rules reaches beside the one that speedups are over; "" if that is not known."""
+    """The speedup of the best rule over the baseline's rule, in words; "" if it is not known."""
     best = baseline.get("best_rule")
     if best is None:
         return ""
@@ -87,21 +86,19 @@ def _gain(document: Mapping[str, Any]) -> str:
     if bound is None or gap is None:
         return ""
     about = about_of(document)
-    rival = short_rival(about)
+    baseline_name = short_baseline_text(about)
     most, found = document["baseline"]["cost"] / bound - 1.0, best["speedup"] - 1.0
     if abs(gap) <= OPTIMAL:
         if found <= 0:
-            return f"nothing can be gained over {rival}{_of_the_time(best, '; ')}"
-        return f"{_down(found)} is gained over {rival}, and no more can be{_of_the_time(best, '; ')}"
+            return f"nothing can be gained over {baseline_name}{_of_the_time(best, '; ')}"
+        return f"{_down(found)} is gained over {baseline_name}, and no more can be{_of_the_time(best, '; ')}"
     if most <= 0:
         return ""
     part = "nothing is found" if found <= 0 else f"{_down(found)} is found"
     if most < LITTLE:
         what = "placement" if about.place == "memory" else "another mapping"
-        return (
-            f"{what} can gain at most {percent_up(most)} over {rival} here{_of_the_time(best, ': ')}; {part}"
-        )
-    return f"at most {percent_up(most)} can be gained over {rival}; {part}{_of_the_time(best, '; ')}"
+        return f"{what} can gain at most {percent_up(most)} over {baseline_name} here{_of_the_time(best, ': ')}; {part}"
+    return f"at most {percent_up(most)} can be gained over {baseline_name}; {part}{_of_the_time(best, '; ')}"
 
 
 def _doubt(document: Mapping[str, Any]) -> str:
@@ -131,7 +128,7 @@ def _of_the_time(best: Mapping[str, Any], before: str) -> str:
 
 
 def distance(gap: float | None) -> str:
-    """How far from the best possible; "" where that is unknown."""
+    """The gap to the best possible, in words; "" if it is unknown."""
     if gap is None:
         return ""
     if abs(gap) <= OPTIMAL:

@@ -1,4 +1,4 @@
-"""How runs that may still be searching go on, from what their folders hold now."""
+"""The state of runs that may still be searching, read from their folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from egrl.measure import records
 from egrl.runs import config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
-from egrl.runs.past import problem_in
+from egrl.runs.past_run import problem_in
 from egrl.runs.progress import best_text
 from egrl.runs.summary import read_summary
 from hwsim.capabilities import HasBound
@@ -30,7 +30,7 @@ COLUMNS = ("run", "evaluations", "best", "bound", "by", "boards busy", "left", "
 
 @dataclass(frozen=True)
 class Watched:
-    """A run folder that is looked at again and again.
+    """A run folder that is read repeatedly.
 
     Attributes:
         path: the folder.

@@ -10,7 +10,7 @@ from typing import Any
 from egrl import api
 from egrl.core import typed_tables
 from egrl.runs import folder as run_folder
-from egrl.runs.past import course_of
+from egrl.runs.past_run import course_of
 from egrl.runs.policies import SavedPolicies
 from egrl.runs.resume import KINDS
 from hwsim.problem import Problem
@@ -39,7 +39,7 @@ def compare(
         evals, seed, workers: of both searches.
         folder: gets a folder for each search, which goes on where it is.
         quiet: no progress.
-        say: is told which search begins.
+        say: called with the name of each search that begins.
 
     Returns the numbers of `row`.
     """

@@ -20,7 +20,7 @@ import numpy as np
 
 from egrl.core import typed_tables
 from egrl.methods.players import Policies
-from egrl.problems import find_problem
+from egrl.problems import build_problem, find_problem
 from egrl.runs.policies import SavedPolicies, Step
 from hwsim.problem import Problem, Status
 from workloads.errors import InputError
@@ -40,7 +40,7 @@ class Target:
         fingerprint: of the problem.
         baseline: the compiler's cost.
         speedup: over the compiler, of each saved policy; 0 where its mapping does not run.
-        rival: what the compiler is called for people.
+        rival: what texts call the baseline, such as "the compiler".
     """
 
     workload: str
@@ -52,11 +52,9 @@ class Target:
 
 def build_targets(source: SavedPolicies, workloads: Sequence[str]) -> list[Problem]:
     """The workloads (names or files) on the chip, and with the settings, that the policies were trained with."""
-    definition = find_problem(source.problem).load()
-    where = f"{source.folder}: problem"
-    settings: Any = typed_tables.build(definition.config, source.settings, where)
-    chip = source.chip or definition.chips()[0]
-    return [definition.build(workload, chip, settings) for workload in workloads]
+    kind = find_problem(source.problem).load().config
+    settings: Any = typed_tables.build(kind, source.settings, f"{source.folder}: problem")
+    return [build_problem(source.problem, workload, source.chip, settings) for workload in workloads]
 
 
 def load(steps: Sequence[Step], code: Sequence[str] = ()) -> Policies:
@@ -73,7 +71,7 @@ def place(policies: Policies, problem: Problem) -> Target:
     found = problem.evaluate(mapping, np.zeros(len(mapping), dtype=np.uint64))
     speedup = np.where(found.status == Status.OK, found.speedup, 0.0)
     about, cost = problem.about, problem.baseline.cost
-    return Target(about.workload, problem.fingerprint(), cost, tuple(speedup.tolist()), about.rival)
+    return Target(about.workload, problem.fingerprint(), cost, tuple(speedup.tolist()), about.baseline_name)
 
 
 def zero_shot(
@@ -88,7 +86,7 @@ def zero_shot(
         target = place(policies, problem)
         found.append(target)
         say(
-            f"{source.name} -> {problem.about.workload}: {target.speedup[-1]:.4f}x {problem.about.rival}"
+            f"{source.name} -> {problem.about.workload}: {target.speedup[-1]:.4f}x {problem.about.baseline_name}"
             " at the end"
         )
     return found

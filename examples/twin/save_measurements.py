@@ -16,7 +16,7 @@ from pathlib import Path
 import egrl
 
 BOARD = Path(__file__).with_name("pretend_board.py")
-warnings.simplefilter("ignore")  # how the requests are shared out is told as a warning
+warnings.simplefilter("ignore")  # how the requests are shared out is a warning
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""What is packed, and what came of it."""
+"""Buffers to pack, and the result of packing."""
 
 from __future__ import annotations
 

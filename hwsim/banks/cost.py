@@ -1,4 +1,4 @@
-"""What a placement costs, and the placement nearest to one that does not fit."""
+"""The cost of a placement, and the nearest placement that fits."""
 
 from __future__ import annotations
 

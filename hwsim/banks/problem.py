@@ -111,7 +111,7 @@ class BanksProblem:
             "banks",
             program.name,
             chip.name,
-            rival="the largest-first rule",
+            baseline_name="the largest-first rule",
             evaluated="placements",
             place="memory",
             step="instruction",
@@ -203,7 +203,7 @@ class BanksProblem:
         return float(costs(self.tables, fitted)[0]) if moved[0] >= 0 else float("inf")
 
     def bound(self, time_limit_s: float) -> Bound:
-        """What branch and bound proves within the time limit."""
+        """The bound that branch and bound proves within the time limit."""
         return self.solve(time_limit_s, 0).bound if time_limit_s > 0 else UNPROVED
 
     @cached_property

@@ -28,7 +28,7 @@ INFEASIBLE = 2
 
 @dataclass(frozen=True)
 class Solved:
-    """What became of a solve: the best placement int16 [N, 1] or None, what is proved, and whether none exists."""
+    """The result of a solve: the best placement int16 [N, 1] or None, the bound, and True if none exists."""
 
     mapping: Mapping16 | None
     bound: Bound

@@ -58,7 +58,7 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """What is placed at once: a tensor, or those of one alias group, which share their memory.
+    """A unit of placement: a tensor, or the tensors of one alias group, which share their memory.
 
     Attributes:
         name: its first tensor's.

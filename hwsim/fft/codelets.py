@@ -10,7 +10,7 @@ Source: FFTW's codelets (Frigo and Johnson: The design and implementation of FFT
 operations are those of `hwsim/fft/symbols.py`, their text is that of `hwsim/fft/assembly.py`.
 
 Deviations: they are LLVM's intermediate language with explicit vectors, compiled by llvmlite (numba's own back
-end), and not Python for numba to compile: numba can neither be told that input and output do not overlap, without
+end), and not Python for numba to compile: numba cannot be given that input and output do not overlap, without
 which the loops are not vectorised, nor compile a DFT of 32 in less than seconds (here it is tens of milliseconds to
 half a second). What was compiled is kept in the user's cache folder (`hwsim/fft/cache.py`). Numbers are complex128 in
 memory, and apart (real parts in one register, imaginary in another) in registers. Size 1 is a copy, or a

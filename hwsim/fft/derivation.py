@@ -167,11 +167,11 @@ class PlanGraph(RuledDerivation):
 
     def decode(self, mapping: Mapping16) -> Plan:
         """The plan of one mapping int16 [steps, 1]: a number counts modulo the rules at its step, -1 is 0."""
-        wishes = iter(mapping[:, 0].tolist())
+        proposed = iter(mapping[:, 0].tolist())
         size = self.size
         if mapping[0, 0] <= PART:
-            size = self.parts[PART - next(wishes)]
-        return _derive(Open(size, bare=True), wishes)
+            size = self.parts[PART - next(proposed)]
+        return _derive(Open(size, bare=True), proposed)
 
 
 def _wrap(goal: Plan, kept: Sequence[Plan]) -> list[Plan]:
@@ -194,13 +194,13 @@ def _plan(vertex: Hashable) -> Plan:
     return vertex
 
 
-def _derive(goal: Open, wishes: Iterator[int]) -> Plan:
+def _derive(goal: Open, proposed: Iterator[int]) -> Plan:
     choices = rules(goal.size, goal.bare)
-    rule = choices[max(0, next(wishes, 0)) % len(choices)]
+    rule = choices[max(0, next(proposed, 0)) % len(choices)]
     found = []
     for child in children(rule):
         assert isinstance(child, Open)
-        found.append(_derive(child, wishes))
+        found.append(_derive(child, proposed))
     return rebuild(rule, found)
 
 

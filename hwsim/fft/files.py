@@ -1,4 +1,4 @@
-"""How a DFT and the machine it runs on are named on the command line, and the files that a run keeps of them."""
+"""Names of DFTs and of this machine on the command line, and their files in a run folder."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ PROBES, IMPULSES = 2, 5
 
 
 def judge(text: str, size: int) -> list[Violation]:
-    """What keeps a text from being a plan for `size` points; nothing if it is one."""
+    """Why a text is no plan for `size` points; nothing if it is one."""
     rng = np.random.default_rng(size)
     place = rng.integers(0, size, (PROBES, IMPULSES))
     weight = rng.normal(size=(PROBES, IMPULSES)) + 1j * rng.normal(size=(PROBES, IMPULSES))

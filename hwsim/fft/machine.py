@@ -1,4 +1,4 @@
-"""What runs the instructions of a plan: one numba kernel that goes through their calls and loops.
+"""The interpreter of a plan: one numba kernel that runs its calls and loops.
 
 The kernel is compiled once for all plans and kept on disk by numba; codelets are called by address.
 """

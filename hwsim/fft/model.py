@@ -1,4 +1,4 @@
-"""What a plan would cost by counting: instructions of its codelets, and what they move over which part of the caches.
+"""The cost of a plan by counting: instructions of its codelets, and the data they move through the caches.
 
 It is there if nothing can be measured, or nothing may vary: for the default plans, and as the cost of the
 problem with `cost = "model"`. It knows the lanes of this machine and typical sizes of caches, no more.
@@ -35,7 +35,7 @@ what fits the second cache only, or neither; a number of a codelet whose numbers
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each of FEATURES occurs in one DFT."""
+    """The number of times that each of FEATURES occurs in one DFT."""
 
     values: tuple[float, ...]
 

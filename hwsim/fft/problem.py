@@ -14,7 +14,6 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from hwsim.draws import independent_sample
 from hwsim.fft.default import default_plan
 from hwsim.fft.derivation import PART, PlanGraph
 from hwsim.fft.files import run_files
@@ -22,6 +21,7 @@ from hwsim.fft.grammar import Plan
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse, tree
 from hwsim.fft.race import PlanRace
+from hwsim.mappings import independent_sample
 from hwsim.problem import About, Baseline, Evaluation, Keys, Mapping16, Status, Violation
 from hwsim.sections import Section, Trees
 from hwsim.space import Space, check_keys
@@ -98,7 +98,7 @@ class FftProblem:
             "fft",
             f"dft-{size}",
             "host",
-            rival="the default plan",
+            baseline_name="the default plan",
             evaluated="plans",
             measured=self.config.measured,
             alike=False,
@@ -131,7 +131,7 @@ class FftProblem:
         return found
 
     def _kept(self) -> dict[str, float]:
-        """What earlier runs measured, by the text of the plan."""
+        """The seconds that earlier runs measured, by the text of the plan."""
         if not self.about.measured or not self.config.cache:
             return {}
         from hwsim.fft import costs
@@ -171,7 +171,7 @@ class FftProblem:
 
     def sections(self, mapping: Mapping16) -> list[Section]:
         """The default plan and the plan of one mapping int16 [N, 1], as trees."""
-        plans = {self.about.rival: self.baseline.mapping, "the best": mapping}
+        plans = {self.about.baseline_name: self.baseline.mapping, "the best": mapping}
         trees = {label: tree(self.derivation.decode(each)) for label, each in plans.items()}
         says = "How each transform is made of smaller ones, from the whole down to what is compiled."
         return [Trees("The plan", says, trees)]
@@ -184,16 +184,16 @@ class FftProblem:
         """
         repaired = self.repair(mapping, key)
         plans = [self.derivation.decode(row) for row in repaired]
-        rival = np.array([self._rival(plan.size) for plan in plans])
+        default = np.array([self._default_cost(plan.size) for plan in plans])
         cost = np.array([self.seconds(plan) for plan in plans])
         ran = np.isfinite(cost)
         partial = repaired[:, 0, 0] <= PART
         nothing = np.zeros(len(cost))
         return Evaluation.of_costs(
-            cost, rival, ran, repaired, nothing, otherwise=Status.FAILED, partial=partial
+            cost, default, ran, repaired, nothing, otherwise=Status.FAILED, partial=partial
         )
 
-    def _rival(self, size: int) -> float:
+    def _default_cost(self, size: int) -> float:
         return self.baseline.cost if size == self.size else self.seconds(default_plan(size))
 
     def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:
@@ -246,7 +246,7 @@ class FftProblem:
             return None, f"wisdom ({file}) has {found.plan}: {error}"
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
-        """What keeps the plan of one mapping [N, 1] from being a DFT, by code that shares nothing with it."""
+        """Violations of the plan of one mapping [N, 1], by code that shares nothing with `evaluate`."""
         plan = self.derivation.decode(mapping)
         return judge(str(plan), plan.size)
 

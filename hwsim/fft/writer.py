@@ -18,7 +18,7 @@ Transform = Callable[[Plan, NDArray[np.complex128]], NDArray[np.complex128]]
 """A DFT of complex128 [n] by a plan."""
 ALIGN = 8
 APART = 24
-"""Scratch blocks are multiples of ALIGN long and APART from each other, lest they share cache sets (assumption)."""
+"""Scratch blocks are multiples of ALIGN long, and APART from each other to avoid shared cache sets (assumption)."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a partition costs by the analytical model: seconds per sample in a pipeline with the chips as stages.
+"""The cost of a partition by the analytical model: seconds per sample in a pipeline with the chips as stages.
 
 Source: MCM paper, section 5.1: the latencies of the nodes of a chip are added up, and the largest chip is the cost.
 With `load = "compute+transfers"` it is the objective of "Efficient algorithms for device placement of DNN graph

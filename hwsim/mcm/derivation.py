@@ -128,9 +128,13 @@ class Chips(OrderedDerivation):
         """As `drawn`, by the complete search alone; weights float32 [N, C] by node."""
         found = None
         if self._at(vertex):
-            order, no_wish, go_on = np.arange(len(self._order)), np.zeros(0, np.int16), np.zeros(1, np.int64)
+            order, no_proposal, go_on = (
+                np.arange(len(self._order)),
+                np.zeros(0, np.int16),
+                np.zeros(1, np.int64),
+            )
             status, _ = search(
-                self._relations, self._state, weights, no_wish, order, True, key, self._backtracks, go_on
+                self._relations, self._state, weights, no_proposal, order, True, key, self._backtracks, go_on
             )
             if status == VALID:
                 found = self._state.lo.astype(np.int16)[:, None]

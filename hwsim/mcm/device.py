@@ -1,27 +1,33 @@
-"""What a partition costs on a simulated package: an order on every chip, the memory that needs, messages on the ring.
+"""The cost of a partition on a simulated package: an order on every chip, its memory, messages on the ring.
 
 Source: the MCM paper measures on hardware that nobody else has (sections 5.3 and 5.4) and names what an analytical
 model misses: the order of operations that a later pass chooses, the peak memory that follows from it, traffic between
 chips. This model has these three. It is deterministic; all of it is assumption:
 
-1. *Stages.* Samples follow each other in periods of equal length, and a tensor takes a stage to get to another chip.
-   A node belongs to the first stage that what it reads allows; one that depends on nothing from another chip (a bias
-   that is spread, a mask) to the last that its readers allow. In a period a chip runs its nodes once, each for the
-   sample that has got to its stage.
-2. *Order.* Nodes of one stage on one chip run after those that they read. Of the nodes that can run, a chip takes the
-   one after which it holds the fewest bytes more; of equal ones the first.
-3. *Memory.* A chip holds the weights of its nodes; for a tensor from another chip one arriving and one for each stage
-   from its maker's to its last reader's here; for a tensor read here in later stages one a stage; for a tensor that is
-   sent one being sent; and in its order what is made until its last reader of the stage, until the end of the period
-   if it is sent or read in later stages, and for the time of its node if nothing reads it. More than the SRAM:
-   the partition does not run.
-4. *Time.* A node takes its launch and the longer of its computing and of moving weights, inputs and output through the
-   SRAM (measured times stand as they are). A tensor is sent to each chip that reads it, a message each (routers copy
-   nothing), which passes every link on its way in turn and takes its bytes at the link's rate and a hop's latency of
-   each. Chips are busy with messages as long as moving them through the SRAM takes; with `load = "compute+transfers"`
-   as long as the link. The period is the busy time of the busiest chip or link.
+1. *Stages.* The package is a pipeline. A new sample enters per period, and all periods are equally long. Sending a
+   tensor to another chip takes one stage. So a node is in the first stage in which all its inputs have arrived. A node
+   that depends on nothing from another chip (a broadcast bias, a mask) is in the last stage that its readers allow. In
+   each period a chip runs each of its nodes once, on the sample that has reached the node's stage.
+2. *Order.* On one chip, a node runs after the nodes of the same stage that it reads. Among the nodes that can run, the
+   chip takes the one that adds the fewest bytes to what it holds; the first, if several are equal.
+3. *Memory.* A chip holds, at any time,
+   - the weights of its nodes;
+   - of each tensor from another chip: the copy that is arriving, and one copy per stage from the stage of its maker to
+     the stage of its last reader on this chip;
+   - of each tensor that this chip makes and reads in later stages: one copy per such stage;
+   - of each tensor that this chip sends: the copy that is being sent;
+   - of each tensor made in this period: the tensor itself, from its node on until its last reader in the same stage
+     has run; until the end of the period, if it is sent or read in later stages; only while its node runs, if nothing
+     reads it.
+   A partition that needs more than the SRAM of a chip does not run.
+4. *Time.* A node takes its launch time, plus the longer of two times: computing, and moving its weights, inputs and
+   output through the SRAM. If the time of a node was measured, the measured time counts instead. A tensor is sent to
+   each reading chip in a message of its own (routers copy nothing). A message passes the links of its route one after
+   another; each link is busy for the bytes at its rate, plus the latency of a hop. A chip is busy with a message while
+   the bytes move through its SRAM; with `load = "compute+transfers"`, as long as the link is. The period is the busy
+   time of the busiest chip or link.
 
-It never costs less than the analytical model, whose bounds therefore hold for it.
+A partition never costs less here than in the analytical model, so the bounds of that model hold here, too.
 """
 
 from __future__ import annotations
@@ -253,7 +259,7 @@ def _finish(
 
 @dataclass(frozen=True)
 class DeviceRun:
-    """What B partitions do on the device; without acyclic rule and with it.
+    """Times and peaks of B partitions on the device; without acyclic rule and with it.
 
     Attributes:
         chip_s, link_s: float64 [B, C], busy seconds per sample.
@@ -272,7 +278,7 @@ class DeviceRun:
 
 
 def run(tables: DeviceTables, places: NDArray[np.int16]) -> DeviceRun:
-    """What partitions int16 [B, N] on chips that exist do on the device."""
+    """Times and peaks of partitions int16 [B, N] on chips that exist."""
     chip_s, link_s, peak, stages = _run(tables, np.ascontiguousarray(places))
     cost = np.maximum(chip_s.max(axis=1, initial=0), link_s.max(axis=1, initial=0))
     excess = (

@@ -1,5 +1,4 @@
-"""What a partition makes of a package: what each chip holds and does, what each link carries, and which is the
-slowest."""
+"""A partition explained: bytes and times of each chip, the load of each link, and which of them is the slowest."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from hwsim.mcm.network import Network
 def partition(
     network: Network, device: DeviceTables, place: NDArray[np.int16], sram_bytes: int, on_device: bool
 ) -> Partition:
-    """What one partition int16 [N] on chips that exist makes, in the times of the one or the other model."""
+    """One partition int16 [N] on chips that exist, explained in the times of one of the two models."""
     t = network.tables
     ran = run(device, place[None])
     chip_s, link_s = (ran.chip_s[0], ran.link_s[0]) if on_device else busy(t, place)

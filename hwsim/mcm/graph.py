@@ -1,4 +1,4 @@
-"""What is partitioned, as arrays: nodes with weights and times, edges with transfers.
+"""The graph to partition, as arrays: nodes with weights and times, edges with transfers.
 
 Deviations from the MCM paper (section 3), whose graphs are not published: nodes are the ops of a workload, a node's
 time is its operations at the package's peak rate, and two reads of one op by another are one edge.

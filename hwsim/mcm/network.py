@@ -1,4 +1,4 @@
-"""What a partition is about: the nodes of a workload or of a profiled instance, ready for solver, costs and policies.
+"""The network to partition: nodes of a workload or of a profiled instance, for solver, costs and policies.
 
 Deviations from the MCM paper, whose graphs are not published: a node is an op; nodes that feed many others are copied
 (`hwsim/mcm/clones.py`) and stand before their reader; nodes that must share a chip are one. A tensor is what all
@@ -59,7 +59,7 @@ class Network:
 
 
 class _Parts(NamedTuple):
-    """What differs between workloads and instances: columns of `Tables` and of `Network`."""
+    """The columns of `Tables` and `Network` that differ between workloads and instances."""
 
     tensors: dict[str, NDArray]
     made: NDArray[np.int64]
@@ -70,7 +70,7 @@ class _Parts(NamedTuple):
 
 
 def network(given: Workload | PlacementGraph, package: Package, copies: bool = True) -> Network:
-    """What is to be split over the chips of a package.
+    """A network to split over the chips of a package.
 
     Args:
         given: a workload or a profiled instance.

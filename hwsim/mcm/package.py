@@ -1,4 +1,4 @@
-"""What a multi-chip module is: equal chips on a uni-directional ring, and the rules that a partition must keep.
+"""A multi-chip module: equal chips on a uni-directional ring, and the rules that a partition must keep.
 
 Source: "A Transferable Approach for Partitioning Machine Learning Models on Multi-Chip-Modules", section 3. A package
 file is TOML with the tables of `Package`'s fields; `packages/mcm36.toml` is the example with all sources.

@@ -30,7 +30,7 @@ def pipeline_of(tables: Tables, package: Package, device: DeviceTables | None) -
 
 @dataclass(frozen=True)
 class ChipGauge:
-    """How busy and how full chips are (`Gauge` of hwsim/stages.py).
+    """The times and the bytes of chips (`Gauge` of hwsim/stages.py).
 
     With the analytical model by computing alone, whatever else its cost counts.
 

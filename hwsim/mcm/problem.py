@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.capabilities import Parts, Solution
-from hwsim.draws import independent_sample
 from hwsim.explanation import Partition
 from hwsim.family import Effects, Estimate, Family
+from hwsim.mappings import independent_sample
 from hwsim.mcm.baseline import compile_baseline
 from hwsim.mcm.bound import bound_of, solve
 from hwsim.mcm.config import McmConfig, check_names, resize
@@ -37,7 +37,7 @@ from hwsim.mcm.network import SCHEMA_VERSION, distinct_names, network
 from hwsim.mcm.package import Package, package_file
 from hwsim.mcm.pipeline import pipeline_of
 from hwsim.mcm.rules import misplaced_nodes
-from hwsim.mcm.solver.solver import Mender, solver
+from hwsim.mcm.solver.solver import Repairer, solver
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -102,7 +102,7 @@ class McmProblem:
             self.network.graph.name,
             package.name,
             "s" if isinstance(given, Workload) else "file units",
-            rival="the heuristic",
+            baseline_name="the heuristic",
             evaluated="partitions",
             place="chip",
             model_error=package.prediction.get("held_out_error", 0.0),
@@ -127,7 +127,7 @@ class McmProblem:
         mapping = compile_baseline(
             self.network, self.solver, self.config.baseline, self._demand, self.config.backtracks
         )[:, None]
-        self._mender = Mender(self.solver, mapping[:, 0], self.config.backtracks)
+        self._repairer = Repairer(self.solver, mapping[:, 0], self.config.backtracks)
         self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
 
     def _pipeline(self) -> Pipeline | None:
@@ -163,7 +163,7 @@ class McmProblem:
         wrong = misplaced_nodes(self.tables, place)
         ran: NDArray[np.bool_] = ~np.any(wrong, axis=1)
         if self.config.solver:
-            fixed, stands_in = self._mender.fix(place, key, ran)
+            fixed, stands_in = self._repairer.fix(place, key, ran)
             share = np.where(fixed != place, size, 0).sum(axis=1) / total
             share = np.where(stands_in, 1.0, share)
             place, ran = fixed, np.ones(len(place), np.bool_)
@@ -212,7 +212,9 @@ class McmProblem:
             )
         check_keys(key, len(p))
         weights = p[:, :, 0, : self.package.chips].astype(np.float32)
-        return self._mender.found(self.solver.sample(weights, key, None, self.config.backtracks))[:, :, None]
+        return self._repairer.found(self.solver.sample(weights, key, None, self.config.backtracks))[
+            :, :, None
+        ]
 
     def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
         """FIX by the solver for mappings [B, N, 1] that are not valid; without it they stay as they are.
@@ -224,7 +226,7 @@ class McmProblem:
         if not self.config.solver:
             return mapping.copy()
         place = np.ascontiguousarray(mapping[:, :, 0])
-        return self._mender.fix(place, key, self._valid(place))[0][:, :, None].copy()
+        return self._repairer.fix(place, key, self._valid(place))[0][:, :, None].copy()
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every rule that one mapping [N, 1] breaks, by code that shares nothing with solver, costs and device."""
@@ -241,7 +243,7 @@ class McmProblem:
     explained = Partition
 
     def explain(self, mapping: Mapping16) -> Partition:
-        """What chips hold and do and links carry under what is judged for one mapping int16 [N, 1].
+        """Bytes and times of chips and loads of links under the mapping that is judged for one mapping int16 [N, 1].
 
         Raises:
             ValueError: the shape, the dtype or a choice number is wrong.
@@ -268,7 +270,7 @@ class McmProblem:
         return solve(
             self.network,
             self.baseline.mapping[:, 0],
-            lambda places: self._mender.fix(places, keys[: len(places)], self._valid(places))[0],
+            lambda places: self._repairer.fix(places, keys[: len(places)], self._valid(places))[0],
             self._costs,
             time_limit_s,
         )

@@ -1,4 +1,4 @@
-"""What a chip of the game is: a fast memory that the compiler manages (CMEM), slow memory (HBM), and compute.
+"""A chip of the game: a fast memory that the compiler manages (CMEM), slow memory (HBM), and compute.
 
 A chip file is TOML with the tables of `Chip`'s fields; `chips/tpuv4i.toml` is the example with all sources.
 """

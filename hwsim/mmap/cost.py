@@ -1,4 +1,4 @@
-"""How long one instruction takes when some of its buffers lie in fast memory.
+"""The time of one instruction, some of whose buffers lie in fast memory.
 
 Source: L_I(S) of the MMapGame paper, appendix A ("Benefit and supply values"), there measured on the hardware for
 every subset of an instruction's 8 largest buffers.

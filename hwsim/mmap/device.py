@@ -1,4 +1,4 @@
-"""How long a program runs on a simulated device under a finished layout: instructions, copies, and their waiting.
+"""The time of a program on a simulated device under a finished layout: instructions, copies, and waiting.
 
 Source: MMapGame paper, section 5.1 ("Metrics"), where latency is measured on a TPUv4i. This model stands for that
 measurement.
@@ -150,19 +150,19 @@ def _transfer(rest: Floats, order: Ints, ends: Ints, amount: float) -> None:
 
 
 @kernel
-def _run_instruction(alone_s: float, wish: float, rest: Floats, order: Ints, ends: Ints) -> float:
-    """Run one instruction that wants a share `wish` of HBM; how many seconds longer than alone it takes."""
+def _run_instruction(alone_s: float, demand: float, rest: Floats, order: Ints, ends: Ints) -> float:
+    """Run one instruction that wants a share `demand` of HBM; how many seconds longer than alone it takes."""
     # `left_s` is what the instruction would still take alone. From one end of a copy to the next shares are constant.
     left_s, late_s = alone_s, 0.0
     while left_s > 0.0:
         active, least = _soonest(rest, order, ends)
         if active == 0:
             break
-        # Max-min: either the instruction has its wish and the copies split the rest, or all have the same share.
+        # Max-min: either the instruction has its demand and the copies split the rest, or all have the same share.
         share = 1.0 / (active + 1)
-        speed, rate = 1.0, (1.0 - wish) / active
-        if wish > share:
-            speed, rate = share / wish, share
+        speed, rate = 1.0, (1.0 - demand) / active
+        if demand > share:
+            speed, rate = share / demand, share
         took_s = least / rate
         # What ends first: the instruction, or one of the copies.
         if left_s / speed <= took_s:

@@ -164,15 +164,15 @@ class MmapGame(RevisableGame):
         offset = granules.astype(np.int64)
         return np.where(offset >= 0, offset * self.granule_bytes, -1)
 
-    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+    def revised(self, proposal: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
         """A game int16 [N, 1] changed for the better, see `RevisableGame`."""
-        return walk(self.tables, wish[:, 0], key, moves, hot, cold)
+        return walk(self.tables, proposal[:, 0], key, moves, hot, cold)
 
     def play(self, proposals: Mapping16) -> PlayedGames:
-        """Play whole games by proposals int16 [B, N]; illegal wishes are replaced, dead ends are left."""
+        """Play whole games by proposals int16 [B, N]; illegal actions are replaced, dead ends are left."""
         states = new_states(self.tables, 1)
-        wishes = np.ascontiguousarray(proposals, np.int16)
-        return PlayedGames(*_play_all(self.tables, states, wishes, new_words(self.tables)))
+        proposals = np.ascontiguousarray(proposals, np.int16)
+        return PlayedGames(*_play_all(self.tables, states, proposals, new_words(self.tables)))
 
     def layout_of(self, proposal: NDArray[np.int16]) -> Layout:
         """The layout that one proposal int16 [N] is played to."""

@@ -118,7 +118,7 @@ def windows(program: Program, layout: Layout) -> list[Violation]:
 
 @dataclass(frozen=True)
 class Rates:
-    """What the judge must know of the chip: bytes, bytes per second, operations per second."""
+    """The chip as the judge needs it: bytes, bytes per second, operations per second."""
 
     capacity_bytes: int
     granule_bytes: int
@@ -165,7 +165,7 @@ def judge(
 def _alone(
     program: Program, rates: Rates, layout: Layout, n: int, uses: list[int], ready: int, literal: bool
 ) -> list[Violation]:
-    """What one buffer breaks without regard to room.
+    """Violations of one buffer, apart from room.
 
     `uses`: the buffers of its tensor; `ready`: the first step at which that can be copied in.
     """
@@ -192,7 +192,7 @@ def _alone(
 
 
 def _copy(program: Program, layout: Layout, n: int, ready: int, literal: bool) -> list[Violation]:
-    """What a Copy breaks: its window, its interval, and that its tensor is in HBM by then."""
+    """Violations of a Copy: its window, its interval, and that its tensor is in HBM by then."""
     use, where = program.buffers[n], program.buffer_name(n)
     now, (first, last), (start, end) = use.instruction, _interval(layout, n), _window(layout, n)
     if start > end:
@@ -230,7 +230,7 @@ def _in_hbm_from(program: Program, layout: Layout, uses: list[int]) -> int:
 
 
 def _no_copy(program: Program, layout: Layout, n: int, uses: list[int]) -> list[Violation]:
-    """What a NoCopy breaks: an output's interval, or that an input lies there already."""
+    """Violations of a NoCopy: an output's interval, or that an input lies there already."""
     use, where = program.buffers[n], program.buffer_name(n)
     first, last = _interval(layout, n)
     if use.is_output:

@@ -1,4 +1,4 @@
-"""What a finished game leaves: where each buffer lies, when, and when it is copied."""
+"""The layout of a finished game: where each buffer lies, when, and when it is copied."""
 
 from __future__ import annotations
 

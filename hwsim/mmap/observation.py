@@ -1,4 +1,4 @@
-"""What a policy sees of a program on a chip: a graph with the buffers as nodes.
+"""The observation of a program on a chip: a graph with the buffers as nodes.
 
 Source: table 1 of the MMapGame paper.
 

@@ -163,7 +163,7 @@ def _value_s(tables: Tables, state: GameState, worth: Worth, action: int, outcom
 
 @kernel
 def _best(tables: Tables, state: GameState, worth: Worth, words: Words) -> tuple[int, Outcome, float]:
-    """The action that is worth most, -1 at a dead end; of equal ones NoCopy, which spares a write-back, then Drop."""
+    """The action that is worth most, -1 at a dead end; among equal ones NoCopy (it saves a write-back), then Drop."""
     outcome = outcome_of(tables, state, DROP, words)
     best, best_outcome, best_s = -1, outcome, -np.inf
     if outcome.legal:

@@ -70,7 +70,7 @@ class MmapConfig:
 
 
 class MmapProblem:
-    """What a layout of a program's buffers costs (`Problem` of hwsim/problem.py), and the game that makes one.
+    """The cost of a layout of a program's buffers (`Problem` of hwsim/problem.py), and the game that makes one.
 
     mapping   int16 [N, 1]: the action (drop, copy, nocopy) of each buffer, played in order; an illegal action is
               replaced by another in a fixed order, and at a dead end the game goes back (docs/explanations/mmap.md)
@@ -105,7 +105,7 @@ class MmapProblem:
             "mmap",
             program.name,
             chip.name,
-            rival="the production heuristic",
+            baseline_name="the production heuristic",
             evaluated="programs",
             step="instruction",
         )
@@ -161,7 +161,7 @@ class MmapProblem:
         )
 
     def layout(self, mapping: Mapping16) -> Layout:
-        """Where one mapping int16 [N, 1] is played to.
+        """The places of buffers that one mapping int16 [N, 1] is played to.
 
         Raises:
             ValueError: the shape, the dtype or a choice number is wrong.
@@ -175,7 +175,7 @@ class MmapProblem:
 
     @property
     def rates(self) -> Rates:
-        """What the judge must know of the chip."""
+        """The chip as the judge needs it."""
         cmem, hbm = self._chip.cmem, self._chip.hbm.bandwidth_Bps
         return Rates(
             cmem.capacity_bytes,
@@ -202,10 +202,12 @@ class MmapProblem:
     def sections(self, mapping: Mapping16) -> list[Section]:
         """Fast memory, the buffers and what a latency consists of: of the baseline's layout and of one mapping's."""
         before, best = self.baseline_layout, self.layout(mapping)
-        return sections(self.program, self.tables, before, best, self.game.granule_bytes, self.about.rival)
+        return sections(
+            self.program, self.tables, before, best, self.game.granule_bytes, self.about.baseline_name
+        )
 
     def bound(self, time_limit_s: float) -> Bound:
-        """What no play costs less than or returns more than, by linear programming (docs/explanations/mmap.md).
+        """Bounds on the cost and the return of all plays, by linear programming (docs/explanations/mmap.md).
 
         It bounds mappings, not the heuristic's own layout. Nothing is proved of rewards that are latencies.
         """

@@ -1,19 +1,20 @@
-"""Whole games revised by simulated annealing: wishes are changed, the game is played again from there, and kept or not.
+"""Whole games revised by simulated annealing: some proposed actions change, and the game is played again from there.
 
-Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing" (Science, 1983), over wishes as
-`hwsim.mmap.rules.moves.play_proposal` plays them: what replaces an illegal wish is played, and the wish stays.
+Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing" (Science, 1983). A state is a
+proposal: an action per buffer, as `hwsim.mmap.rules.moves.play_proposal` plays it. If an action is illegal, another is
+played instead, and the proposal stays as it is.
 
-Changes: one buffer, a run of neighbours, buffers of a kind, or the uses of a tensor get other wishes. A kind is a role
+Changes: one buffer, a run of neighbours, buffers of a kind, or the uses of a tensor get other actions. A kind is a role
 (outputs, first inputs or later inputs) and a range of one trait: size, distance from the use before, or what a buffer
 saves for its room. All of the kind are changed, or some from one buffer on.
 
 Replay: what was played before the first change is not worked out again. A game begins at a *mark*, a stored state of
-the kept game, and takes the kept game's moves up to the change. From there it is played by its wishes, and no further
+the kept game, and takes the kept game's moves up to the change. From there it is played by its proposal, and no further
 than needed:
 
 - A game that is `PATIENCE` buffers past a change is expected to end as far above or below the kept one as it is then,
   and is given up if that is not enough.
-- A game that is past its last change and was played as the kept one throughout would end as it did. Its wishes are
+- A game that is past its last change and was played as the kept one throughout would end as it did. Its proposal is
   kept, and nothing more is played.
 """
 
@@ -40,9 +41,9 @@ ONE, RUN, KIND = 0.3, 0.3, 0.2
 LONGEST = 1000.0
 """Buffers in a run at most."""
 
-_PLACE, _SHARE, _WISH, _FIRST, _END, _OTHER = (np.uint64(number) for number in range(6))
+_PLACE, _SHARE, _ACTION, _FIRST, _END, _OTHER = (np.uint64(number) for number in range(6))
 _RUN, _TRAIT = np.uint64(6), np.uint64(7)
-"""Numbers of the draws of a change. In a run without a common wish all from `_RUN` on are wishes, one per buffer."""
+"""Numbers of the draws of a change. In a run without a common action all from `_RUN` on are actions, one per buffer."""
 
 
 class Uses(NamedTuple):
@@ -87,19 +88,19 @@ def uses_of(tables: Tables) -> Uses:
 
 
 @kernel
-def change(uses: Uses, wish: NDArray[np.int16], key: np.uint64) -> int:
+def change(uses: Uses, proposal: NDArray[np.int16], key: np.uint64) -> int:
     """Make one change in place; the first buffer that it may have changed."""
     place = int(uniform(key, _PLACE) * len(uses.decision))
     # One draw selects the sort of change; its shares are stacked from 0 to 1.
-    share, action = uniform(key, _SHARE), int(uniform(key, _WISH) * ACTIONS)
+    share, action = uniform(key, _SHARE), int(uniform(key, _ACTION) * ACTIONS)
     if share < ONE:
-        wish[uses.decision[place]] = action
+        proposal[uses.decision[place]] = action
         return int(uses.decision[place])
     if share < ONE + RUN:
-        return _change_run(uses, wish, key, place, action)
+        return _change_run(uses, proposal, key, place, action)
     if share < ONE + RUN + KIND:
-        return _change_kind(uses, wish, key, place, action)
-    return _change_tensor(uses, wish, key, place, action)
+        return _change_kind(uses, proposal, key, place, action)
+    return _change_tensor(uses, proposal, key, place, action)
 
 
 @kernel
@@ -109,18 +110,18 @@ def _draw_length(key: np.uint64) -> int:
 
 
 @kernel
-def _change_run(uses: Uses, wish: NDArray[np.int16], key: np.uint64, place: int, action: int) -> int:
-    """Change neighbours from decision `place` on: all to `action`, or each to a wish of its own."""
-    # Draws of wishes come after all others, so that a run of any length has draws of its own.
+def _change_run(uses: Uses, proposal: NDArray[np.int16], key: np.uint64, place: int, action: int) -> int:
+    """Change neighbours from decision `place` on: all to `action`, or each to an action of its own."""
+    # Draws of actions come after all others, so that a run of any length has draws of its own.
     alike = uniform(key, _FIRST) < 0.5
     for k in range(place, min(place + _draw_length(key), len(uses.decision))):
         own = action if alike else int(uniform(key, _RUN + np.uint64(k - place)) * ACTIONS)
-        wish[uses.decision[k]] = own
+        proposal[uses.decision[k]] = own
     return int(uses.decision[place])
 
 
 @kernel
-def _change_kind(uses: Uses, wish: NDArray[np.int16], key: np.uint64, place: int, action: int) -> int:
+def _change_kind(uses: Uses, proposal: NDArray[np.int16], key: np.uint64, place: int, action: int) -> int:
     """Change those of the role of decision `place` that have its trait, or one up to that of another decision."""
     number = len(uses.decision)
     trait = uses.traits[int(uniform(key, _TRAIT) * len(uses.traits))]
@@ -135,7 +136,7 @@ def _change_kind(uses: Uses, wish: NDArray[np.int16], key: np.uint64, place: int
     first = -1
     while k < number and left > 0:
         if uses.role[k] == role and low <= trait[k] <= high:
-            wish[uses.decision[k]] = action
+            proposal[uses.decision[k]] = action
             left -= 1
             if first < 0:
                 first = uses.decision[k]
@@ -144,17 +145,17 @@ def _change_kind(uses: Uses, wish: NDArray[np.int16], key: np.uint64, place: int
 
 
 @kernel
-def _change_tensor(uses: Uses, wish: NDArray[np.int16], key: np.uint64, place: int, action: int) -> int:
+def _change_tensor(uses: Uses, proposal: NDArray[np.int16], key: np.uint64, place: int, action: int) -> int:
     """Change the uses of the tensor of decision `place`: all, or a run of them."""
     begins, ends = uses.begins[uses.tensor[place]], uses.begins[uses.tensor[place] + 1]
     if uniform(key, _RUN) < 0.5:
         begins += int(uniform(key, _FIRST) * (ends - begins))
         ends = begins + 1 + int(uniform(key, _END) * (ends - begins))
     for k in range(begins, ends):
-        wish[uses.use[k]] = action
+        proposal[uses.use[k]] = action
     # A NoCopy needs the tensor in fast memory already: the first use may bring it there.
     if action == NO_COPY and uniform(key, _OTHER) < 0.5:
-        wish[uses.use[begins]] = COPY
+        proposal[uses.use[begins]] = COPY
     return int(uses.use[begins])
 
 
@@ -191,37 +192,37 @@ def _is_alike(one: GameState, other: GameState, b: int) -> bool:
 def play_from(
     tables: Tables,
     trial: Game,
-    wish: NDArray[np.int16],
+    proposal: NDArray[np.int16],
     kept: Game,
-    kept_wish: NDArray[np.int16],
+    kept_proposal: NDArray[np.int16],
     keep: int,
     exact: int,
     least_s: float,
     words: Words,
 ) -> tuple[int, int]:
-    """Play a game on by wishes from the decision on buffer `keep` on.
+    """Play a game on by its proposal from the decision on buffer `keep` on.
 
     Args:
         trial: the game; `so_far_s` is written where this plays.
-        wish, kept_wish: int16 [N], of this game and of the kept one, the same before `keep`.
+        proposal, kept_proposal: int16 [N], of this game and of the kept one, the same before `keep`.
         kept: the game that this one is to replace.
-        exact: the buffer from which on the kept game's moves follow from its wishes and the moves before; more than N:
-            they do not, since a dead end forced some.
+        exact: the buffer from which on the kept game's moves follow from its proposal and the moves before; more than
+            N: they do not, since a dead end forced some.
         least_s: the return from which on this game will replace the kept one.
 
     Returns:
         `ENDED`, `GIVEN_UP` or `SAME`; buffers played.
     """
     state = trial.state
-    last_change = len(wish) - 1
-    while last_change > keep and wish[last_change] == kept_wish[last_change]:
+    last_change = len(proposal) - 1
+    while last_change > keep and proposal[last_change] == kept_proposal[last_change]:
         last_change -= 1
     # `same`: all moves so far are those of the kept game, and those after the last change would be, too.
     same, may_give_up = last_change + 1 >= exact, not kept.state.game[0].lost > 0
     played, latest_change = 0, keep
     while not is_over(tables, state):
         b = state.game[0].cursor
-        action, outcome = find_legal(tables, state, wish[b], words)
+        action, outcome = find_legal(tables, state, proposal[b], words)
         if not outcome.legal:
             # Back to an earlier buffer, maybe before `keep`, with a group forced that the kept game may have placed.
             leave_dead_end(tables, state)
@@ -233,7 +234,7 @@ def play_from(
         same = same and _is_alike(state, kept.state, b)
         if same and b >= last_change:
             return SAME, played
-        if wish[b] != kept_wish[b]:
+        if proposal[b] != kept_proposal[b]:
             latest_change = b
         # A lost game returns 0 whatever it returned on the way, so that nothing can be compared with it.
         if b >= latest_change + PATIENCE and may_give_up:
@@ -303,7 +304,7 @@ _KEEP, _SECOND, _DRAWS = np.uint64(0), np.uint64(1), np.uint64(2)
 
 def walk(
     tables: Tables,
-    wish: NDArray[np.int16],
+    proposal: NDArray[np.int16],
     key: np.uint64,
     decisions: int,
     hot: float,
@@ -312,7 +313,7 @@ def walk(
     """Revise a game until so many buffers have been played anew.
 
     Args:
-        wish: int16 [N], the game to begin with; what is below 0 is a wish to drop.
+        proposal: int16 [N], the game to begin with; what is below 0 is Drop.
         key: of all draws.
         hot, cold: temperatures at the beginning and at the end, in shares of the most that fast memory could save.
     """
@@ -321,7 +322,7 @@ def walk(
         new_states(tables, 2),
         marks_for(tables),
         uses_of(tables),
-        np.maximum(wish, 0).astype(np.int16),
+        np.maximum(proposal, 0).astype(np.int16),
         key,
         decisions,
         hot * tables.most_s,
@@ -334,13 +335,13 @@ def walk(
 
 
 @kernel
-def _draw_changes(uses: Uses, wish: NDArray[np.int16], changed: NDArray[np.int16], key: np.uint64) -> int:
-    """Change `changed` in place, which begins as a copy of `wish`; the first buffer that differs then, N = none."""
+def _draw_changes(uses: Uses, proposal: NDArray[np.int16], changed: NDArray[np.int16], key: np.uint64) -> int:
+    """Change `changed` in place, which begins as a copy of `proposal`; the first buffer that differs then, N = none."""
     keep = change(uses, changed, bits(key, _DRAWS))
     if uniform(key, _SECOND) < AGAIN:
         keep = min(keep, change(uses, changed, bits(key, _DRAWS + np.uint64(1))))
-    # A change may give a buffer the wish that it has.
-    while keep < len(wish) and changed[keep] == wish[keep]:
+    # A change may give a buffer the action that it has.
+    while keep < len(proposal) and changed[keep] == proposal[keep]:
         keep += 1
     return keep
 
@@ -351,7 +352,7 @@ def _walk(
     states: GameState,
     marks: GameState,
     uses: Uses,
-    wish: NDArray[np.int16],
+    proposal: NDArray[np.int16],
     key: np.uint64,
     decisions: int,
     hot_s: float,
@@ -359,23 +360,23 @@ def _walk(
     words: Words,
 ) -> tuple[NDArray[np.int16], NDArray[np.int16], float, NDArray[np.int16], float, int, int]:
     """Wishes, actions and return (seconds) of the last game kept; actions and return of the best; games; buffers."""
-    buffers = len(wish)
+    buffers = len(proposal)
     kept = Game(state_of(states, 0), np.zeros(buffers))
     trial = Game(state_of(states, 1), np.zeros(buffers))
     tried = 0
     # The first game has none to be compared with: no return is too small, and none is the same.
     restart(tables, kept.state)
-    _, played = play_from(tables, kept, wish, trial, wish, 0, buffers + 1, -np.inf, words)
+    _, played = play_from(tables, kept, proposal, trial, proposal, 0, buffers + 1, -np.inf, words)
     write_marks(tables, trial.state, kept.state, marks, 0)
     value_s = kept.state.game[0].total_s
     best, best_s = kept.state.buffer["action"].astype(np.int16), value_s
-    # From buffer `exact` on the kept game's moves follow from its wishes; see `play_from`.
+    # From buffer `exact` on the kept game's moves follow from its proposal; see `play_from`.
     exact = 0 if kept.state.game[0].resets == 0 else buffers + 1
-    changed = wish.copy()
+    changed = proposal.copy()
     while played < decisions and len(uses.decision) > 0:
         own = bits(key, np.uint64(tried))
         tried += 1
-        keep = _draw_changes(uses, wish, changed, own)
+        keep = _draw_changes(uses, proposal, changed, own)
         if keep == buffers:
             played += 1  # so that it ends even if nothing can be changed
             continue
@@ -385,23 +386,23 @@ def _walk(
         least_s = value_s + temperature * math.log(1.0 - uniform(own, _KEEP))
         go_to(tables, trial.state, kept.state, marks, keep)
         trial.so_far_s[:keep] = kept.so_far_s[:keep]
-        how, moves = play_from(tables, trial, changed, kept, wish, keep, exact, least_s, words)
+        how, moves = play_from(tables, trial, changed, kept, proposal, keep, exact, least_s, words)
         played += max(1, moves)
         if how == GIVEN_UP or (how == ENDED and trial.state.game[0].total_s < least_s):
-            changed[keep:] = wish[keep:]
+            changed[keep:] = proposal[keep:]
             continue
-        wish[keep:] = changed[keep:]
+        proposal[keep:] = changed[keep:]
         if how == SAME:
             exact = min(exact, keep)
             continue
         kept, trial = trial, kept
         value_s = kept.state.game[0].total_s
         # A game that went back has other moves before `keep`, too: all marks are written anew, and what a dead end
-        # forced does not follow from the wishes.
+        # forced does not follow from the proposal.
         went_back = kept.state.game[0].resets > 0
         write_marks(tables, trial.state, kept.state, marks, 0 if went_back else keep)
         exact = buffers + 1 if went_back else min(exact, keep)
         if value_s > best_s:
             best_s = value_s
             best[:] = kept.state.buffer["action"].astype(np.int16)
-    return wish, kept.state.buffer["action"].astype(np.int16), value_s, best, best_s, tried, played
+    return proposal, kept.state.buffer["action"].astype(np.int16), value_s, best, best_s, tried, played

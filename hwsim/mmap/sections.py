@@ -1,4 +1,4 @@
-"""What is shown of a layout beside the baseline's: fast memory over time, the latency's parts, buffer after buffer."""
+"""A layout beside the baseline's: fast memory over time, the parts of the latency, buffer after buffer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ BEST = "the best"
 
 
 def sections(
-    program: Program, tables: Tables, before: Layout, best: Layout, granule_bytes: int, rival: str
+    program: Program, tables: Tables, before: Layout, best: Layout, granule_bytes: int, baseline_name: str
 ) -> list[Section]:
-    """The layout `before`, of the `rival`, and the best one, each as it is simulated."""
-    layouts = {rival: before, BEST: best}
+    """The layout `before`, of the baseline, and the best one, each as it is simulated."""
+    layouts = {baseline_name: before, BEST: best}
     parts = {label: latency_parts_s(tables, layout) for label, layout in layouts.items()}
-    less = {name: float(parts[rival][k] - parts[BEST][k]) for k, name in PARTS.items()}
+    less = {name: float(parts[baseline_name][k] - parts[BEST][k]) for k, name in PARTS.items()}
     most = max(less, key=lambda name: abs(less[name]))
     way = "less" if less[most] >= 0 else "more"
     edges = np.concatenate([[0.0], np.cumsum(tables.step["supply_s"])]).tolist()
@@ -51,7 +51,7 @@ def sections(
             "s",
             "instruction",
         ),
-        _buffers(program, tables, before, best, rival),
+        _buffers(program, tables, before, best, baseline_name),
     ]
 
 
@@ -73,9 +73,9 @@ def _boxes(program: Program, tables: Tables, layout: Layout) -> list[Box]:
     return boxes
 
 
-def _buffers(program: Program, tables: Tables, before: Layout, best: Layout, rival: str) -> Table:
+def _buffers(program: Program, tables: Tables, before: Layout, best: Layout, baseline_name: str) -> Table:
     columns = [
-        ("buffer", ""), ("size", "B"), (rival, ""), (BEST, ""), ("first step", ""), ("last step", ""),
+        ("buffer", ""), ("size", "B"), (baseline_name, ""), (BEST, ""), ("first step", ""), ("last step", ""),
         ("address", "B"),
     ]  # fmt: skip
     rows: list[list[Cell]] = []
@@ -92,5 +92,5 @@ def _buffers(program: Program, tables: Tables, before: Layout, best: Layout, riv
             ]
         )
     changed = [row[2] != row[3] for row in rows]
-    says = f"{sum(changed):,} of {len(rows):,} buffers are treated otherwise than by {rival}."
+    says = f"{sum(changed):,} of {len(rows):,} buffers are treated otherwise than by {baseline_name}."
     return Table("Buffers", says, columns, rows, changed)

@@ -38,7 +38,7 @@ KIND = "best_known"
 VERSION = 1
 
 PACKAGED = Path(str(files("hwsim.nnpi"))) / "best_known"
-"""Where the package keeps its files."""
+"""The folder of the package's files."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a chip is: memories from slowest to fastest, compute engines, overheads, and the effects that count.
+"""A chip: memories from slowest to fastest, compute engines, overheads, and the effects that are modelled.
 
 A chip file is TOML with the tables of `Chip`'s fields; `chips/nnpi.toml` is the example with all sources.
 """

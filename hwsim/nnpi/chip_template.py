@@ -34,18 +34,18 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
 
     `notes` are other comments, by where the value stands: "memories.dram.bandwidth_Bps", "factors.compute.conv".
     """
-    told = notes or {}
+    given = notes or {}
 
     def line(where: str, value: str, why: str) -> str:
-        return _line(where.rsplit(".", 1)[-1], value, told.get(where, why))
+        return _line(where.rsplit(".", 1)[-1], value, given.get(where, why))
 
     lines = [
-        told.get(
+        given.get(
             "", f"# A chip like {chip.name}: change what differs (docs/explanations/nnpi.md: equations)."
         ),
         'kind = "chip"',
         "version = 1",
-        line("name", f'"{name}"', "summaries, tables and figures tell chips apart by it"),
+        line("name", f'"{name}"', "how summaries, tables and figures name the chip"),
         "",
         "# 2 to 8 memories, the slowest (and largest) first. Choice 0 of a mapping is the first one.",
     ]
@@ -89,7 +89,7 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
     lines += [
         line(f"effects.{key}", str(getattr(chip.effects, key)).lower(), why) for key, why in _EFFECTS.items()
     ]
-    lines += _factors(chip, told)
+    lines += _factors(chip, given)
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Where the time of one inference goes, op by op, from the same recurrence that gives the latency."""
+"""The time of one inference op by op, from the same recurrence that gives the latency."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _memory(memories: tuple[str, ...], choice: int) -> str | None:
 
 
 def _bound_by(tables: Tables, i: int, traffic: list[float], memories: tuple[str, ...]) -> str:
-    """The largest term of the op's roofline; of equal ones compute, then the slower memory."""
+    """The largest term of the op's roofline; among equal ones compute, then the slower memory."""
     if tables.measured[i]:
         terms = {"measured": float(tables.compute_s[i])}
     else:

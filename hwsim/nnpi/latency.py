@@ -30,7 +30,7 @@ SIMULATOR_VERSION = 1
 
 
 class Trace(NamedTuple):
-    """What each op of one mapping did. Arrays that are not wanted have 0 rows: all but the first, or all.
+    """A trace of each op of one mapping. Arrays that are not wanted have 0 rows: all but the first, or all.
 
     Attributes:
         duration_s: float64 [N].

@@ -1,4 +1,4 @@
-"""What each memory holds while each op of an inference runs, and the tensors that an address can be given to.
+"""The content of each memory while each op of an inference runs, and the tensors that can be given an address.
 
 Source: the liveness that `hwsim/nnpi/rectify.py` places by: a weight is held during the whole inference, an
 activation from its op to its last consumer (closed). `occupancy` is the sum of the bytes of `lifetimes`.
@@ -17,7 +17,7 @@ from hwsim.problem import Mapping16
 
 
 def occupancy(tables: Tables, mapping: Mapping16, memories: tuple[str, ...]) -> Occupancy:
-    """What L memories hold during N ops under one canonical mapping int16 [N, 2], as it stands: nothing is moved."""
+    """The bytes in L memories during N ops under one canonical mapping int16 [N, 2], without repair."""
     ops = len(mapping)
     steps = np.arange(ops)
     change = np.zeros((ops + 1, len(memories), 2), np.int64)

@@ -119,7 +119,7 @@ class NnpiProblem:
             "nnpi",
             workload.name,
             chip.name,
-            rival="the compiler",
+            baseline_name="the compiler",
             evaluated="inferences",
             place="memory",
             step="op",
@@ -164,7 +164,7 @@ class NnpiProblem:
         return Evaluation.of_costs(cost, self.baseline.cost, runs, judged, share, parts=parts)
 
     def rectify(self, mapping: Mapping16) -> Mapping16:
-        """What the compiler makes of mappings int16 [B, N, 2]: the maps that run.
+        """The maps that run for mappings int16 [B, N, 2], after rectifying.
 
         Raises:
             ValueError: the shape, the dtype or a choice number is wrong.
@@ -235,8 +235,8 @@ class NnpiProblem:
             return self._of_all
         if start is not None:
             return self._solved_near(start, time_limit_s, seed)
+        from hwsim.nnpi.annealing import anneal
         from hwsim.nnpi.exact.solve import solve
-        from hwsim.nnpi.polish import polish
 
         tables, begun = self._noise_free(), time.monotonic()
         found = solve(tables, time_limit_s=(1 - POLISH_SHARE) * time_limit_s)
@@ -244,15 +244,15 @@ class NnpiProblem:
         first = found.mapping
         if first is None or found.model_cost_s > self.baseline.cost:
             first = self.baseline.mapping
-        mapping, cost = polish(
+        mapping, cost = anneal(
             tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=POLISH_RESTARTS
         )
         return Solution(mapping, cost, self._better(found.as_bound()), complete=False)
 
     def _solved_near(self, start: Mapping16, time_limit_s: float, seed: int) -> Solution:
         """The best of the start, the baseline and the rounded relaxation, improved by local search."""
+        from hwsim.nnpi.annealing import HOT, anneal
         from hwsim.nnpi.exact.solve import RELAXED, ROUNDING, solve
-        from hwsim.nnpi.polish import HOT, polish
 
         tables, until = self._noise_free(), time.monotonic() + time_limit_s
         found = solve(tables, time_limit_s=(1 - POLISH_SHARE) * time_limit_s, branch=False)
@@ -270,7 +270,7 @@ class NnpiProblem:
                 break
             steps = max(1, min(steps, NEAR_WORK // len(mapping)))
             hot, key = HOT * 0.5 ** (run + 1), int(derive(np.array([seed % 2**64], np.uint64), run)[0])
-            mapping, cost = polish(tables, mapping, steps=steps, key=key, hot=hot)
+            mapping, cost = anneal(tables, mapping, steps=steps, key=key, hot=hot)
         return Solution(mapping, cost, bound, complete)
 
     def _better(self, bound: Bound) -> Bound:

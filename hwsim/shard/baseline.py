@@ -1,4 +1,4 @@
-"""The rival of every search: nodes in order, each the cheapest choice that what is decided and the limit allow.
+"""The baseline of every search: nodes in order, each the cheapest choice that what is decided and the limit allow.
 
 Source: maintained arc consistency (Sabin, Freuder: Contradicting conventional wisdom in constraint satisfaction, ECAI
 1994), without backtracking: a strategy is open while each neighbour has an open one that goes with it.

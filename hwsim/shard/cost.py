@@ -1,4 +1,4 @@
-"""What choices cost and use: whole mappings, and one node's change in time proportional to its degree.
+"""Cost and usage of choices: of whole mappings, and of one node's change in time proportional to its degree.
 
 Forbidden costs are counted and never added; the others sum below 2^62 (`workloads.sharding.check`), so that int64 is
 exact. A change of one node looks at its edges (`cost_of`) and, in a tree of usage, at its points of time.

@@ -1,4 +1,4 @@
-"""What a choice of strategies costs and breaks, in Python's own whole numbers: slow, obvious, nothing can overflow.
+"""Cost and violations of a choice of strategies, in Python's own integers: slow, obvious, nothing can overflow.
 
 It reads the instance as it was given. A choice is valid if no strategy and no pair of strategies that it takes is
 forbidden, and if at no time the usages of the nodes whose interval holds that time are above the limit together.

@@ -1,4 +1,4 @@
-"""What a policy sees of a sharding instance: its nodes as a graph.
+"""The observation of a sharding instance: its nodes as a graph.
 
 Costs, usages and times are log1p times a constant, so that policies can read other instances; forbidden costs are left
 out of them. Edges lead both ways, since a pair of strategies has no direction.

@@ -131,7 +131,7 @@ class Shard:
             sharding.name,
             MESH,
             UNIT,
-            rival="the baseline",
+            baseline_name="the baseline",
             evaluated="choices",
             step="change of the nodes in use",
         )
@@ -174,7 +174,7 @@ class Shard:
         return Evaluation.of_costs(costs, self.baseline.cost, ran, choice[:, :, None], share)
 
     def _broken(self, forbidden: NDArray[np.int64], peak: NDArray[np.int64]) -> NDArray[np.float64]:
-        """How much is broken, 0..1 [B]: the share of costs that are forbidden, or of the peak above the limit."""
+        """The violation, 0..1 [B]: the share of costs that are forbidden, or of the peak above the limit."""
         taken = forbidden / (len(self.sharding) + len(self.sharding.edge_nodes))
         above = np.maximum(peak - self.tables.limit, 0) / np.maximum(peak, 1)
         return np.maximum(taken, above)
@@ -204,7 +204,7 @@ class Shard:
     explained = Breakdown
 
     def explain(self, mapping: Mapping16) -> Breakdown:
-        """Where cost and memory of what is judged for one mapping int16 [N, 1] go.
+        """Cost and memory of the judged mapping int16 [N, 1], by node.
 
         Raises:
             ValueError: the shape, the dtype or a choice number is wrong.
@@ -260,7 +260,7 @@ class Shard:
             self._proved = bound
 
     def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
-        """What the exact solver finds and proves within about the limit, from the baseline on or a better `start`."""
+        """The exact solver's solution and bound within about the limit, from the baseline or a better `start`."""
         better = start is not None and self.model_cost(start) < self.baseline.cost
         solving = self.solving(seed, start=start if better else self.baseline.mapping)
         solving.work(time_limit_s)

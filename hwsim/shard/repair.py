@@ -32,7 +32,7 @@ def _in_conflict(t: Tables, choice: NDArray[np.int16], node: int) -> bool:
 
 @kernel
 def best_answer(t: Tables, choice: NDArray[np.int16], tree: Usage, n: int) -> tuple[int, bool]:
-    """The strategy of a node with the fewest forbidden costs, of equal ones the cheapest, while the others keep theirs;
+    """The strategy of a node with the fewest forbidden costs, then the least cost, while other nodes keep theirs;
     and whether it has fewer than now. It fits the limit or uses no more than now; ties are left as they are."""
     lower, upper, first = t.lower[n], t.upper[n], t.first[n]
     held = t.usage[first + choice[n]]
@@ -49,7 +49,7 @@ def best_answer(t: Tables, choice: NDArray[np.int16], tree: Usage, n: int) -> tu
 
 
 @kernel
-def _settle(t: Tables, choice: NDArray[np.int16], tree: Usage) -> bool:
+def _take_best_answers(t: Tables, choice: NDArray[np.int16], tree: Usage) -> bool:
     """Give nodes in conflict, in order, their best answers, where fewer costs are forbidden then; whether any was."""
     changed = False
     for n in range(len(choice)):
@@ -120,8 +120,8 @@ def _mend(t: Tables, choice: NDArray[np.int16], tree: Usage) -> None:
     """Settle and relieve in place until neither changes anything; what is valid stays as it is."""
     changes = True
     while changes:
-        settled = _settle(t, choice, tree)
-        changes = _relieve(t, choice, tree) or settled
+        answered = _take_best_answers(t, choice, tree)
+        changes = _relieve(t, choice, tree) or answered
 
 
 @kernel

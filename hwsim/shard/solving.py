@@ -56,7 +56,7 @@ class ShardSolving(Solving):
 
     @property
     def bound(self) -> Bound:
-        """What is proved so far."""
+        """The bound so far."""
         return Bound(max(0.0, self._solver.bound), math.inf, self._solver.proof, self._seconds)
 
     @property

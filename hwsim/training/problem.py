@@ -140,7 +140,7 @@ class TrainingProblem:
             "training",
             step.name,
             self._device.name,
-            rival="the best rule",
+            baseline_name="the best rule",
             evaluated="plans",
             place="memory",
             step="run of an op",
@@ -236,7 +236,7 @@ class TrainingProblem:
         """
         self.space.check(mapping[None], np.zeros(1, np.uint64))
         everything = np.full_like(mapping, KEEP)
-        plans = {ALL: everything, self.about.rival: self.baseline.mapping, BEST: mapping}
+        plans = {ALL: everything, self.about.baseline_name: self.baseline.mapping, BEST: mapping}
         traces = {label: self.trace(each) for label, each in plans.items()}
         return sections(self.step, self.tables, traces, self.limit_bytes)
 

@@ -17,7 +17,7 @@ from typing import Any
 from egrl.figures import FIGURES
 from egrl.runs import folder as run_folder
 from egrl.runs import policies as saved_policies
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from egrl.transfer import zero_shot as transfer
 from papers.egrl.plan import (
     A_RUN_S,

@@ -11,7 +11,7 @@ import numpy as np
 
 from egrl.runs import folder as run_folder
 from egrl.runs import policies as saved_policies
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from egrl.transfer import zero_shot as transfer
 from egrl.transfer.pretrain.options import DEFAULTS, PretrainOptions
 from egrl.transfer.pretrain.run import pretrain

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from egrl.runs import mapping_file
-from egrl.runs.past import PastRun
+from egrl.core import mapping_file
+from egrl.runs.past_run import PastRun
 from egrl.runs.summary import read_summary
 from hwsim.shard.judge import exact_cost
 from hwsim.shard.problem import Shard

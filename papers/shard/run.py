@@ -15,7 +15,7 @@ from typing import Any
 
 from egrl.core import atomic
 from egrl.core.failure import RunFailure
-from egrl.core.stopping import Interrupted
+from egrl.core.interrupts import Interrupted
 from egrl.methods import find_method
 from papers.processes import Call, in_processes
 from papers.shard import numbers

@@ -17,7 +17,7 @@ from typing import Any
 
 from egrl.core import atomic
 from egrl.core.failure import RunFailure
-from egrl.core.stopping import Interrupted
+from egrl.core.interrupts import Interrupted
 from papers.processes import Call, in_processes
 from papers.shared import Say, open_folder, save_figure, write_report
 from papers.tag.plan import GROWN, METHODS, STARTING_S, Plan

@@ -9,7 +9,7 @@ from analysis.transfer import Transfer, means, transfer_curves
 
 
 @pytest.mark.parametrize(("speedups", "lowest"), [((1.3, 1.46), 1.0), ((0.4, 1.2), 0.4)])
-def test_the_rival_at_1_is_always_in_the_frame(speedups, lowest):
+def test_the_baseline_at_1_is_always_in_the_frame(speedups, lowest):
     given = Transfer("r", ("a",), np.array([0, 21]), ("b",), np.array([speedups]), 1)
     low, high = transfer_curves([given], "title").axes[0].get_ylim()
     assert low < lowest

@@ -13,11 +13,11 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
+from egrl.core.mapping_table import rows_of_csv
 from egrl.figures.repetitions import check_comparable, common_start, labels, to_plot
 from egrl.problems import find_problem
 from egrl.report.page import page_of
-from egrl.runs.mapping_table import rows_of_csv
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.banks.problem import BanksConfig
 from workloads.errors import InputError
 from workloads.text import csv_cell
@@ -92,7 +92,7 @@ def test_python_takes_it_too(mine):
     assert "x mine.csv" in repr(result)
     with egrl.Search("alexnet", method="annealing", baseline=mine) as search:
         batch = search.ask(limit=1)
-        assert search.problem.about.rival == "mine.csv"
+        assert search.problem.about.baseline_name == "mine.csv"
         np.testing.assert_array_equal(batch.mapping[0], search.problem.baseline.mapping)
 
 

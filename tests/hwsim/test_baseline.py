@@ -41,7 +41,11 @@ def test_speedups_are_over_the_mapping_that_is_brought(name):
     print_before = problem.fingerprint()
     other = with_baseline(problem, mapping, "vela.csv", "--baseline vela.csv")
     assert (problem.baseline, problem.about, problem.fingerprint()) == (before, about, print_before)
-    assert (other.about.rival, other.baseline.name, other.about.stands_for) == ("vela.csv", "vela.csv", "")
+    assert (other.about.baseline_name, other.baseline.name, other.about.stands_for) == (
+        "vela.csv",
+        "vela.csv",
+        "",
+    )
     assert other.fingerprint() != print_before
     both = np.stack([mapping, before.mapping])
     found = other.evaluate(both, np.zeros(2, np.uint64))

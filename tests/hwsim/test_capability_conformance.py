@@ -348,7 +348,7 @@ def test_a_revised_game_is_no_worse_than_its_best(problem):
         return
     wish = problem.baseline.mapping
     found = problem.game.revised(wish, np.uint64(1), 3 * problem.game.max_moves, 1e-3, 1e-6)
-    assert found.wish.shape == found.mapping.shape == found.present.shape == wish.shape
+    assert found.proposal.shape == found.mapping.shape == found.present.shape == wish.shape
     assert found.returned >= found.present_returned
     assert found.tried > 0
     assert found.moves >= found.tried

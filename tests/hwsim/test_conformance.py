@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from egrl.runs import mapping_file
+from egrl.core import mapping_file
 from hwsim.capabilities import HasBound, HasFiles, HasObservation
 from hwsim.mappings import repair, sample, sample_uniformly
 from hwsim.problem import Problem, Status

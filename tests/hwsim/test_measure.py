@@ -1,4 +1,4 @@
-"""Measuring: medians and their intervals, repeating, rivals in turn, loops long enough for the clock."""
+"""Measuring: medians and their intervals, repeating, candidates in turn, loops long enough for the clock."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def test_what_is_raised_while_measuring_reaches_the_caller():
         repeat(broken, Practice())
 
 
-def test_rivals_are_measured_in_turn_and_the_slow_ones_leave_the_race():
+def test_candidates_are_measured_in_turn_and_the_slow_ones_leave_the_race():
     order: list[int] = []
 
-    def rival(number: int, middle: float):
+    def candidate(number: int, middle: float):
         sample = noisy(middle, 0.02, number)
 
         def run() -> float:
@@ -95,7 +95,7 @@ def test_rivals_are_measured_in_turn_and_the_slow_ones_leave_the_race():
 
         return run
 
-    found = interleave([rival(0, 1.0), rival(1, 1.03), rival(2, 2.0)], Practice(0, 3, 30, 0.001))
+    found = interleave([candidate(0, 1.0), candidate(1, 1.03), candidate(2, 2.0)], Practice(0, 3, 30, 0.001))
     assert order[:9] == [0, 1, 2, 0, 2, 1, 2, 0, 1]
     assert len(found[2].samples) == 3
     assert min(range(3), key=lambda i: found[i].value) == 0

@@ -13,7 +13,7 @@ from commands import run_here
 
 from egrl.compare import runs as comparison_runs
 from egrl.runs import chunks
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.problem import Status
 from papers.mcm import numbers as mcm_numbers
 from papers.mcm.numbers import best_so_far, samples_to

@@ -20,7 +20,7 @@ from commands import run_here
 from egrl.cli.main import main
 from egrl.compare import runs as comparison_runs
 from egrl.methods.players import Policies
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from papers.mmap.numbers import problem_of
 from papers.mmap.published import TABLE2, TABLE3, TABLE4, TABLE5
 from papers.mmap.report import report

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.capabilities import Race
-from hwsim.draws import independent_sample
 from hwsim.explanation import Breakdown, Holder, Payer
+from hwsim.mappings import independent_sample
 from hwsim.problem import About, Baseline, Evaluation, Floats, Keys, Mapping16, Violation
 from hwsim.space import Space, check_keys
 from hwsim.stepwise import Pick, RuledDerivation
@@ -133,9 +133,11 @@ class ToyBag:
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
         settled, ran = self.repair(mapping, key), np.ones(len(mapping), np.bool_)
-        rival = np.array([prices(encode(walked(n, ()), n)[None])[0] for n, _ in map(decode, settled)])
+        baseline_cost = np.array([prices(encode(walked(n, ()), n)[None])[0] for n, _ in map(decode, settled)])
         partial = settled[:, 0, 0] < -1
-        return Evaluation.of_costs(prices(settled), rival, ran, settled, np.zeros(len(ran)), partial=partial)
+        return Evaluation.of_costs(
+            prices(settled), baseline_cost, ran, settled, np.zeros(len(ran)), partial=partial
+        )
 
     def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:
         return self.repair(independent_sample(self.space, probabilities, key), key)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.capabilities import Solution, Solving
-from hwsim.draws import independent_sample
 from hwsim.explanation import ChipUse, Partition
+from hwsim.mappings import independent_sample
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -104,7 +104,9 @@ class ToyChain:
 
     def __init__(self) -> None:
         self.load = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 2.0])
-        self.about = About("toy-chain", "toy", "none", rival="the toy", evaluated="splits", place="chip")
+        self.about = About(
+            "toy-chain", "toy", "none", baseline_name="the toy", evaluated="splits", place="chip"
+        )
         edges = np.array([range(NODES - 1), range(1, NODES)], np.int64)
         self.space = Space(
             [f"n{i}" for i in range(NODES)],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.draws import independent_sample
+from hwsim.mappings import independent_sample
 from hwsim.observe import choice_columns
 from hwsim.problem import About, Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Violation
 from hwsim.space import Space
@@ -150,10 +150,10 @@ class CoinTable(CoinGame, RevisableGame):
             getattr(state, name)[...] = getattr(after, name)
         return state, reward, done
 
-    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+    def revised(self, proposal: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
         """Games with one action changed, as many as the moves allow; a better one is gone on with."""
         rng, tried = np.random.default_rng(int(key)), max(1, moves // self.max_moves)
-        best = played(self, wish[None])
+        best = played(self, proposal[None])
         for _ in range(tried):
             changed = best[0].copy()
             changed[0, rng.integers(self.max_moves), 0] = rng.integers(self.num_actions)

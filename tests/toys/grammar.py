@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.draws import independent_sample
 from hwsim.keys import derive
+from hwsim.mappings import independent_sample
 from hwsim.problem import About, Baseline, Evaluation, Floats, Keys, Mapping16, Violation
 from hwsim.space import Space, check_keys
 from hwsim.stepwise import Derivation

@@ -125,7 +125,7 @@ def drop(*path: Any) -> Callable[[dict], None]:
         (drop("nodes", "usages", 2), r"nodes.usages: expected 3 lists, found 2"),
         (change("nodes", "usages", 1, to=[1, 2]), r"nodes.usages\[1\]: expected 1 numbers, as of costs, found 2"),
         (change("nodes", "usages", 0, 0, to="5"), r'nodes.usages\[0\]\[0\]: .* found "5"'),
-        (drop("nodes", "intervals", 0), r"nodes.intervals: expected 3, one a node, found 2"),
+        (drop("nodes", "intervals", 0), r"nodes.intervals: expected 3, one per node, found 2"),
         (change("nodes", "intervals", 0, to=[4, 0]), r"nodes.intervals\[0\]: expected lower <= upper, found \[4, 0\]"),
         (change("nodes", "intervals", 0, to=[4]), r"nodes.intervals\[0\]: expected 2 numbers, found 1"),
         (change("nodes", "intervals", 0, to=[-1, 4]), r"nodes.intervals\[0\]\[0\]: .* found -1"),

@@ -21,7 +21,7 @@ class Tensor:
     """What a node reads or writes.
 
     Attributes:
-        shape: elements along each axis; None where it depends on data or nothing tells it.
+        shape: elements along each axis; None where it depends on data or is not known.
         element_bytes: bytes an element in the file (0.5 for int4).
         is_float: whether it holds numbers to compute with (floats and quantised ones), not ids, masks or shapes.
         constant: it is the same in every inference (an initializer, a parameter, or computed from those).

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from workloads.compressed import unpack
 from workloads.errors import InputError
 from workloads.files import MAX_BYTES, read_bytes
 from workloads.importers.dimensions import Dimensions
@@ -16,7 +17,6 @@ from workloads.importers.ir import ModelGraph
 from workloads.importers.lower import lower
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
 from workloads.names import as_file_name
-from workloads.packed import unpack
 from workloads.validate import check
 from workloads.workload import Workload
 
@@ -32,7 +32,7 @@ class Imported:
 
     Attributes:
         remarks: what the user should know, a line each: ops that are not known, shapes that are assumed …
-        unknown: tensors whose shape the file does not tell and that nothing implies.
+        unknown: tensors whose shape the file neither states nor implies.
         nodes: for each op the nodes of the file that it runs, its head first.
         writer: for each tensor of the file that an op writes, that op.
     """

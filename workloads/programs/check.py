@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from workloads.columns import MAX_ROWS
 from workloads.errors import Fault, InputError, short, wrong
+from workloads.json_columns import MAX_ROWS
 from workloads.names import FILE_NAME, encodes, is_file_name, is_name
 from workloads.programs.program import NO_ALIAS, Buffer, Program, Tensor
 

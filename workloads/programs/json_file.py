@@ -14,8 +14,8 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from workloads.columns import read_rows
 from workloads.errors import InputError
+from workloads.json_columns import read_rows
 from workloads.json_text import describe, judge, parse_object
 from workloads.programs.check import check
 from workloads.programs.program import Buffer, Instruction, Program, Tensor

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from workloads.columns import check_numbers, read_rows
 from workloads.errors import InputError
+from workloads.json_columns import check_numbers, read_rows
 from workloads.json_text import describe, judge, parse_object
 from workloads.steps.check import check
 from workloads.training_step import Op, TrainingStep, Value

@@ -40,10 +40,10 @@ from importlib import import_module, resources
 from inspect import signature
 from types import MappingProxyType
 
+from workloads.compressed import unpack
 from workloads.errors import InputError
 from workloads.files import PACKED
 from workloads.nearest import hint
-from workloads.packed import unpack
 from workloads.workload import Workload
 from workloads.zoo.builder import variant_name
 

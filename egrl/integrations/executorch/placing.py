@@ -52,7 +52,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be placed: tensors, banks, the mem_id of those that are pinned, and BankedGreedy's own answer."""
+    """The placement problem: tensors, banks, the mem_id of pinned tensors, and BankedGreedy's own answer."""
 
     exported: Exported
     banks: tuple[Bank, ...]

@@ -34,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a placement costs by the model: seconds a run, and bytes that it moves through each memory of the chip."""
+    """The modelled cost of a placement: seconds per run, and bytes moved through each memory of the chip."""
 
     seconds: float
     moved_bytes: dict[str, int]
@@ -67,7 +67,7 @@ class Plan:
         )
 
     def violations(self) -> list[Violation]:
-        """What the rows break: two live tensors that share a byte, a bank that is exceeded, an offset not aligned."""
+        """Violations: two live tensors that share a byte, a bank that is exceeded, an offset that is not aligned."""
         found: list[Violation] = []
         for bank in self.banks:
             rows = [row for row in self.rows if row.mem_id == bank.mem_id]

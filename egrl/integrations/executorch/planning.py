@@ -29,7 +29,7 @@ NAME = "egrl"
 
 
 class Planner(Protocol):
-    """Who decides where tensors lie."""
+    """A planner that places tensors."""
 
     @property
     def map(self) -> TargetMemoryMap: ...

@@ -26,10 +26,6 @@ class Target:
     chip: Chip
     memory: tuple[int, ...]
 
-    def bank_in(self, memory: int) -> Bank:
-        """The bank in a memory that has one."""
-        return self.map.banks[self.memory.index(memory)]
-
 
 def target_of(target: Any, chip: Any) -> Target:
     """The banks and the chip that are meant.

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 
 ALIGN = 64
-"""What is put before a file is a multiple of this many bytes, so that all that follows keeps its alignment."""
+"""Bytes put before a file are a multiple of this, so that all that follows keeps its alignment."""
 DATA_ALIGN = 16
 """Alignment of bytes that a buffer of the model holds (`force_align` in TensorFlow Lite's schema)."""
 

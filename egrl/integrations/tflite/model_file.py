@@ -51,7 +51,7 @@ class ArenaTensor:
 
 @dataclass(frozen=True)
 class TfliteModel:
-    """What a plan needs to know of a model.
+    """The parts of a model that a plan needs.
 
     Attributes:
         data: the file.

@@ -143,7 +143,7 @@ def _own_sigterm() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent(ray: Any) -> Iterator[None]:
-    """Ray tells of dead workers and nodes on stdout, whatever `log_to_driver` says; not within this context.
+    """Ray reports dead workers and nodes on stdout, whatever `log_to_driver` says; not within this context.
 
     There is no setting for it: a function of Ray's own is replaced (a test sees whether that still works).
     """

@@ -1,7 +1,7 @@
-"""Any problem as a derivation: its decisions are made one by one, and a vertex is what has been decided so far.
+"""Any problem as a derivation: its decisions are made one by one, and a vertex is a set of decisions made.
 
-Decisions come by falling size, so that the first bandits choose where the most bytes lie, or in the order of nodes:
-that of a game, say. Dead decisions are left out.
+Decisions are ordered by falling size, so that the first bandits place the most bytes, or in the order of the nodes, as
+in a game. Dead decisions are left out.
 """
 
 from __future__ import annotations

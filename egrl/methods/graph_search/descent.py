@@ -20,8 +20,8 @@ import numpy as np
 
 from egrl.core.method import Method
 from egrl.core.proposals import START, Proposals, proposals
-from egrl.methods.graph_search.choose import Bandit
-from egrl.methods.graph_search.learned import Completions, Uniform
+from egrl.methods.graph_search.bandits import Bandit
+from egrl.methods.graph_search.completions import Completions, Uniform
 from egrl.methods.graph_search.search_graph import SearchGraph
 from hwsim.problem import Evaluation, Mapping16
 from hwsim.stepwise import Derivation

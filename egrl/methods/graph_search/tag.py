@@ -3,8 +3,8 @@
 Source: de Mesmay, Rimmel, Voronenko, Püschel: Bandit-based optimization on graphs with application to library
 performance tuning (ICML 2009), sections 2 and 3; threshold ascent: Streeter and Smith (CP 2006).
 
-The parts, beside this file: `choose.py` (the bandit at a vertex), `search_graph.py`
-(the subgraph and back-propagation), `learned.py` (Monte-Carlo), `descent.py` (the descent).
+The parts, beside this file: `bandits.py` (the bandit at a vertex), `search_graph.py`
+(the subgraph and back-propagation), `completions.py` (Monte-Carlo), `descent.py` (the descent).
 
 Deviations: those that the parts name; the largest is that completions learn (`completions = "uniform"`: the paper's). A
 problem without a derivation is searched decision by decision (`decisions.py`). Until a vertex has more than s
@@ -24,10 +24,10 @@ from typing_extensions import Doc
 from egrl.core.keys import REPAIR
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_probabilities
-from egrl.methods.graph_search import choose
+from egrl.methods.graph_search import bandits
+from egrl.methods.graph_search.completions import LearnedConfig, completions
 from egrl.methods.graph_search.decisions import Decisions
 from egrl.methods.graph_search.descent import GraphSearch
-from egrl.methods.graph_search.learned import LearnedConfig, completions
 from hwsim.mappings import repair
 from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import Derivation, HasDerivation
@@ -66,7 +66,7 @@ class TagConfig(LearnedConfig):
 
 
 def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[Derivation, bool]:
-    """What is searched, and whether every plan of it is valid as it is.
+    """The derivation to search, and True if all its plans are valid.
 
     Raises:
         InputError: "derivation" or "domains" for a problem that has none.
@@ -96,7 +96,7 @@ def build(context: Context, config: TagConfig) -> GraphSearch:
     return GraphSearch(
         graph,
         config.s,
-        lambda _: choose.threshold(config.s, config.delta),
+        lambda _: bandits.threshold(config.s, config.delta),
         rng,
         completions(graph, config, rng),
         source="tag",

@@ -1,4 +1,4 @@
-"""UCT on derivation graphs, for the best single reward: TAG's rival with another bandit.
+"""UCT on derivation graphs, for the best single reward: TAG with another bandit, to compare it with.
 
 Source: Kocsis and Szepesvári: Bandit based Monte-Carlo planning (ECML 2006).
 
@@ -17,9 +17,9 @@ from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_probabilities
-from egrl.methods.graph_search import choose
+from egrl.methods.graph_search import bandits
+from egrl.methods.graph_search.completions import LearnedConfig, completions
 from egrl.methods.graph_search.descent import GraphSearch
-from egrl.methods.graph_search.learned import LearnedConfig, completions
 from egrl.methods.graph_search.tag import Order, Parallel, Vertices, derivation_of, repair_of
 
 
@@ -47,7 +47,7 @@ def build(context: Context, config: UctConfig) -> GraphSearch:
     return GraphSearch(
         graph,
         1,
-        lambda seen: choose.uct(seen, config.exploration),
+        lambda seen: bandits.uct(seen, config.exploration),
         rng,
         completions(graph, config, rng),
         source="uct",

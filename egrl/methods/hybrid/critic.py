@@ -1,11 +1,11 @@
 """The critic of parts as a member beside population and learner: it learns the time of every op from all profiles.
 
-A round is everybody's or a batch of the critic's alone; `turns` shares them out. What ran of its own joins the
-population and the replay buffer. While its batches find nothing better, it rests for longer and longer, and everybody
-goes on: what it could still find costs more thought than they do.
+A round is either one of population and learner, or a batch of the critic's alone; `RoundShare` divides the rounds. Its
+mappings that ran join the population and the replay buffer. While its batches find nothing better, it pauses for longer
+and longer, since searching its model takes more time than a round of population and learner.
 
-Where costs are a model's it begins, with the rules that the problem knows and with random mappings, so that the first
-profiles differ. On a board it begins once profiles have come.
+If a model gives the costs, the critic has the first round: the rules that the problem knows and random mappings, so
+that the first profiles differ. On a board it begins once profiles have come.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from egrl.core.keys import SAMPLE
 from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods.hybrid.method import CRITIC
-from egrl.methods.hybrid.turns import Turns
+from egrl.methods.hybrid.round_share import RoundShare
 from egrl.methods.parts_critic.accesses import Readable
 from egrl.methods.parts_critic.critic import LEAST, Belief, CriticConfig, PartsCritic
 from egrl.methods.parts_critic.data import Measured, gather
@@ -32,7 +32,7 @@ from hwsim.problem import Floats, Mapping16
 PAUSE_S = 1.0
 """How long it thinks at a time."""
 FIRST = 48
-"""Rows that it is due before anybody else: a model that is learned early makes everybody's start better."""
+"""Rows that the critic proposes first: a model that is learned early gives all members a better start."""
 TOP = 5
 """A mapping that is among so many of the best counts as a success of its source."""
 GAIN = 2e-4
@@ -55,7 +55,7 @@ class CriticMember:
         self._context, self._problem, self._config = context, problem, config
         self._critic = PartsCritic(problem, config)
         self._rng = context.generator("critic of parts")
-        self._turns = Turns(CRITIC, FIRST)
+        self._rounds = RoundShare(CRITIC, FIRST)
         self._begun = False
         self._told = self._judged = 0
         self._rest, self._until = REST[0], 0
@@ -73,7 +73,7 @@ class CriticMember:
             return True
         if not self._begun and not self._context.costs.measured:
             return True
-        return self._turns.own and self._told >= self._until and self._profiles() >= LEAST
+        return self._rounds.own and self._told >= self._until and self._profiles() >= LEAST
 
     def _profiles(self) -> int:
         """Profiles among the latest evaluations, no more than are needed to begin."""
@@ -120,7 +120,7 @@ class CriticMember:
         return np.array(new, np.int16).reshape(-1, *problem.space.shape)
 
     def _tickets(self) -> NDArray[np.int64]:
-        """What was told of this problem lately: half the window, still at hand whatever has been measured since."""
+        """The latest results of this problem: half the window, which is kept whatever is measured meanwhile."""
         archive = self._context.archive
         tickets = np.arange(max(0, self._told - archive.window // 2), self._told)
         return tickets[archive.column("problem")[tickets] == self._context.number]
@@ -135,14 +135,14 @@ class CriticMember:
         return (yield from self._critic.think(self._measured, seen, self._rng))
 
     def _conclude(self, batch: Mapping16, estimate: Floats, belief: Belief) -> Mapping16:
-        """What to measure; whoever found the best mappings gets the credit."""
+        """What to measure; the sources of the best mappings get the credit."""
         measured = self._measured
         assert measured is not None
         best, self._belief = int(np.argmin(estimate)), belief
         top = set(measured.ticket[np.argsort(estimate, kind="stable")[:TOP]].tolist())
         since = self._tickets()
         since = since[since >= self._judged]
-        self._turns.count(
+        self._rounds.count(
             self._context.archive.sources(since).tolist(), [ticket in top for ticket in since.tolist()]
         )
         improved = float(estimate[best]) < self._best - GAIN
@@ -155,12 +155,12 @@ class CriticMember:
         self._judged = self._told
         if len(batch) >= ENOUGH and not measured.exact and measured.count[best] < REPEATS:
             batch = np.concatenate([measured.mapping[best][None], batch])
-        self._turns.asked(len(batch))
+        self._rounds.asked(len(batch))
         return batch
 
     def wait(self, rows: int) -> None:
-        """It was everybody's turn, with so many rows."""
-        self._turns.waited(rows)
+        """Population and learner have proposed so many rows."""
+        self._rounds.waited(rows)
 
     def tell(self, told: Proposals) -> None:
         """Its own batch, or anybody's."""
@@ -181,7 +181,7 @@ class CriticMember:
 
     def metrics(self) -> Mapping[str, float]:
         """The noise that was learned, and its share of the rows."""
-        return {**self._critic.metrics(), "critic_share": self._turns.share}
+        return {**self._critic.metrics(), "critic_share": self._rounds.share}
 
     def _beliefs(self) -> dict[str, Any]:
         """All that a thought changes."""
@@ -191,7 +191,7 @@ class CriticMember:
         """All of it; while it thinks as it was before, so that it thinks again."""
         return {
             **(self._beliefs() if self._thinking is None else self._before),
-            **self._turns.state_dict(),
+            **self._rounds.state_dict(),
             "begun": self._begun,
             "told": self._told,
             "judged": self._judged,
@@ -205,7 +205,7 @@ class CriticMember:
         """The inverse of `state_dict`."""
         self._critic.load_state_dict(state["critic"])
         self._rng.bit_generator.state = state["rng"]
-        self._turns.load_state_dict(state)
+        self._rounds.load_state_dict(state)
         self._begun, self._told, self._judged = state["begun"], state["told"], state["judged"]
         self._rest, self._until = state["rest"]
         self._best, self._champion = state["best"], (0, None)

@@ -38,7 +38,7 @@ from hwsim.observe import observe
 from hwsim.problem import Evaluation, Mapping16, Observation
 from policies.network import NetworkConfig
 from policies.store import StoredPolicy, actor_policy
-from population.evolve import Decisions, EvolutionConfig, Guest, Population
+from population.evolve import Decisions, EvolutionConfig, Immigrant, Population
 from population.genome import Genome, Gnn, boltzmann_from_mapping
 
 PAPER_POPULATION: dict[str, Any] = {
@@ -52,7 +52,7 @@ PAPER_POPULATION: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Parts:
-    """What a hybrid is made of; at least one of population and learner.
+    """The parts of a hybrid; it has a population, a learner or both.
 
     Attributes:
         network: the actor of members and learner.
@@ -100,7 +100,7 @@ def found_population(
 
 
 LEARNER, COMPILER = -1, -2
-"""Who made a row that no member of the population made."""
+"""What made a row, if it is no member of the population."""
 
 TWIN, CRITIC = "twin", "critic"
 """The sources of batches that are the twin's or the critic's alone."""
@@ -108,11 +108,11 @@ TWIN, CRITIC = "twin", "critic"
 
 @dataclass
 class Round:
-    """One step of everybody: R mappings, who made them, and what has been told of them.
+    """One step of population and learner: R mappings, what made them, and their results.
 
     `member` is the position in the population, or LEARNER or COMPILER for their mappings.
     `state` is the ticket of the mapping a row set out from, -1 for the initial one.
-    `ticket` is -1, and rewards and speedups NaN, until the round is told; `usable` is false.
+    `ticket` is -1, and rewards and speedups NaN, before the results are known; `usable` is then false.
     """
 
     mapping: Mapping16
@@ -126,19 +126,19 @@ class Round:
 
     @staticmethod
     def of(mapping: Mapping16, member: NDArray[np.int64], state: NDArray[np.int64], last: bool) -> Round:
-        """Nothing told yet."""
+        """A round without results."""
         rows = len(mapping)
         unknown = np.full(rows, np.nan)
         usable = np.zeros(rows, np.bool_)
         return Round(mapping, member, state, last, np.full(rows, -1), unknown, unknown.copy(), usable)
 
     @property
-    def told(self) -> bool:
-        """Whether it is known what became of it."""
+    def reported(self) -> bool:
+        """True if the results are known."""
         return bool((self.ticket >= 0).all())
 
     def take(self, ticket: NDArray[np.int64], evaluation: Evaluation) -> None:
-        """What has been told of all rows."""
+        """Take the results of all rows."""
         self.ticket, self.reward, self.speedup = ticket, evaluation.reward, evaluation.speedup
         self.usable = evaluation.usable
 
@@ -170,7 +170,7 @@ class Hybrid(Method):
             self._learner = Learner(learner, parts.network, context, self._observe, self._rng, init)
         self._told = 0
         self._step = 0
-        self._guests: list[Guest] = []
+        self._immigrants: list[Immigrant] = []
         self._return = np.zeros(0)
         self._current: Round | None = None
         self._metrics: dict[str, float] = {}
@@ -192,8 +192,8 @@ class Hybrid(Method):
 
     @property
     def waits(self) -> bool:
-        """Whether a round was asked for that has not been told."""
-        return self._current is not None and not self._current.told
+        """True if a round was asked for whose results are not known."""
+        return self._current is not None and not self._current.reported
 
     def _source(self, member: int) -> str:
         if member == LEARNER:
@@ -203,7 +203,7 @@ class Hybrid(Method):
         return self._population.members[member].encoding
 
     def _next_round(self) -> Round:
-        """Everybody's next mapping; the population evolves first where an episode has ended."""
+        """The next mapping of each member and of the learner; if an episode has ended, the population evolves first."""
         # Every row has a member, LEARNER or COMPILER. Returns add up over the steps of an episode for members and
         # learner, which act in all of them; the compiler's row is measured once and acts in none.
         before, start = self._current, self._context.start[0]
@@ -217,7 +217,7 @@ class Hybrid(Method):
                 self._step, self._return = 0, np.zeros(len(policies))
             else:
                 self._step += 1
-                self._remember_guests(before)
+                self._remember_immigrants(before)
         else:
             if start is not None and self._rollouts and self._parts.steps_per_episode == 1:
                 policies = policies[:-1]  # the start mapping takes the place of one rollout
@@ -236,7 +236,7 @@ class Hybrid(Method):
 
     def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
         """Mappings [R, N, H] of policies [R], each starting from its state."""
-        # Policies that set out from one state are evaluated together; in episodes of one step that is everybody.
+        # Policies that set out from one state are evaluated together; in episodes of one step these are all.
         parts = []
         for state in np.unique(states):
             rows = np.flatnonzero(states == state)
@@ -268,11 +268,13 @@ class Hybrid(Method):
             return self._observation
         return observe(self._problem, self._context.archive.mappings(np.array([state]))[0])
 
-    def _remember_guests(self, current: Round) -> None:
+    def _remember_immigrants(self, current: Round) -> None:
         """Keep the compiler's mapping, where it ran before an episode's last step, when it joins the population."""
         rows = np.flatnonzero((current.member < LEARNER) & current.usable)
         ran = self._context.archive.mappings(current.ticket[rows])
-        self._guests += [Guest(r, float(current.reward[row])) for r, row in zip(ran, rows, strict=True)]
+        self._immigrants += [
+            Immigrant(r, float(current.reward[row])) for r, row in zip(ran, rows, strict=True)
+        ]
 
     def _evolve(self, last: Round, fitness: NDArray[np.float64]) -> None:
         """Make the next generation from the members' fitness [M] and what ran in the last round."""
@@ -280,8 +282,8 @@ class Hybrid(Method):
             return
         ran = self._context.archive.mappings(last.ticket)
         others = np.flatnonzero((last.member < 0) & last.usable)
-        guests = [*self._guests, *(Guest(ran[row], float(last.reward[row])) for row in others)]
-        self._guests = []
+        immigrants = [*self._immigrants, *(Immigrant(ran[row], float(last.reward[row])) for row in others)]
+        self._immigrants = []
         learner = self._learner
         self._population.evolve(
             fitness,
@@ -289,7 +291,7 @@ class Hybrid(Method):
             self._rng,
             observation=self._observation,
             ran=ran[last.member >= 0],
-            guests=guests,
+            immigrants=immigrants,
             ran_fitness=last.reward[last.member >= 0],
         )
 
@@ -307,7 +309,9 @@ class Hybrid(Method):
             self._learner.add(proposals.tickets, states, evaluation.usable, last)
         if current is None:
             ran = np.flatnonzero(evaluation.usable)
-            self._guests += [Guest(evaluation.repaired[row], float(evaluation.reward[row])) for row in ran]
+            self._immigrants += [
+                Immigrant(evaluation.repaired[row], float(evaluation.reward[row])) for row in ran
+            ]
             return
         current.take(proposals.tickets, evaluation)
         self._note(current)
@@ -331,7 +335,7 @@ class Hybrid(Method):
             self._metrics[f"{encoding}_fitness"] = float(chosen.mean()) if len(chosen) else np.nan
 
     def learn(self) -> None:
-        """Make the gradient steps that are due for what has been told."""
+        """Make the gradient steps that are due for the results so far."""
         if self._learner is not None:
             self._metrics.update(self._learner.learn())
 
@@ -385,7 +389,9 @@ class Hybrid(Method):
             "round": None if self._current is None else dict(vars(self._current)),
             "metrics": self._metrics,
             "top": list(self._top),
-            "guests": [{"ran": guest.ran, "fitness": guest.fitness} for guest in self._guests],
+            "guests": [
+                {"ran": immigrant.ran, "fitness": immigrant.fitness} for immigrant in self._immigrants
+            ],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -399,4 +405,4 @@ class Hybrid(Method):
         self._current = None if state["round"] is None else Round(**state["round"])
         self._metrics = dict(state["metrics"])
         self._top = (state["top"][0], state["top"][1])
-        self._guests = [Guest(**guest) for guest in state["guests"]]
+        self._immigrants = [Immigrant(**immigrant) for immigrant in state["guests"]]

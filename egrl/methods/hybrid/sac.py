@@ -51,7 +51,7 @@ from policies.weight_vector import Weights, assign, flatten
 
 @dataclass(frozen=True)
 class Task:
-    """What is decided: a graph of N nodes, int16 [N, H] numbers of choices, bool [N, H] live decisions."""
+    """The decisions: a graph of N nodes, int16 [N, H] numbers of choices, bool [N, H] live decisions."""
 
     graph: Graph
     num_choices: NDArray[np.int16]

@@ -1,4 +1,4 @@
-"""What `egrl`, `ea` and `pg` share: settings, and how population, learner, twin and critic are put together."""
+"""Settings that `egrl`, `ea` and `pg` share, and how population, learner, twin and critic are combined."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UseTwin = Annotated[
 class HybridConfig:
     """Settings of a population, a learner or both."""
 
-    network: Annotated[NetworkConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+    network: Annotated[NetworkConfig, Doc("the policy network of population and learner")] = field(
         default_factory=NetworkConfig
     )
     steps_per_episode: Annotated[
@@ -50,9 +50,9 @@ class HybridConfig:
 def build_hybrid(
     context: Context, config: HybridConfig, evolution: EvolutionConfig | None, learner: LearnerConfig | None
 ) -> Method:
-    """A population, a learner or both, and the twin and the critic of parts where they serve.
+    """A population, a learner or both, with twin and critic of parts if settings and problem allow them.
 
-    InputError if the twin is to be on and cannot.
+    InputError if the twin is "on" and the problem has no family of models.
     """
     hybrid = Hybrid(context, Parts(config.network, evolution, learner, config.steps_per_episode))
     problem = context.problems[0]

@@ -33,7 +33,7 @@ class WithCritic(Method):
     def ask(self) -> Proposals:
         """The critic's batch in its turn, without rows while it thinks; else that of the method inside."""
         if isinstance(self._inner, WithTwin):
-            self._inner.settle()
+            self._inner.begin_twin()
             self.ahead = self._inner.ahead
         if not self._silent and self._critic.its_turn:
             batch = self._critic.ask()

@@ -1,12 +1,12 @@
-"""A population and a learner that take turns with the twin (`egrl.methods.hybrid.twin`), where it serves.
+"""A population and a learner that take turns with the twin (`egrl.methods.hybrid.twin`), if costs are measured.
 
-It serves where costs are measured: the simulator is its own family, and there is nothing to learn. A search whose
-caller measures says so when it tells the start, so that it is known before the first `ask`. Without the twin this is
-the hybrid alone, to the last bit.
+With modelled costs there is nothing for a twin to learn: the simulator is in the family. If the caller measures, this
+is known from the results of the start mapping, before the first `ask`. Without the twin this is the hybrid alone, to
+the last bit.
 
-With the twin, one batch is ahead of the results, so that boards do not wait. Everybody's round follows from all results
-of the one before it: while one is being measured, the next batch is the twin's. When a generation ends, the next
-batch may have been asked for or not; so what is shown of it is as it was when results were told last.
+With the twin, one batch is ahead of the results, so that boards do not wait. A round of population and learner follows
+from all results of their round before: while one is being measured, the next batch is the twin's. When a generation
+ends, the next batch may have been asked for or not, so metrics are those of the last `tell`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class WithTwin(Method):
         self._shown: dict[str, float] = {}
         self._weights: NDArray[np.float32] | None = None
 
-    def settle(self) -> None:
-        """Before everybody's first round: let the twin take turns, if it is to."""
+    def begin_twin(self) -> None:
+        """Before the first round of all: build the twin, if it is to take turns."""
         if self._twin is not None or self._hybrid.begun:
             return
         problem = self._context.problems[0]
@@ -54,8 +54,8 @@ class WithTwin(Method):
         return TwinMember(self._context)
 
     def ask(self) -> Proposals:
-        """Everybody's round or, between episodes, the twin's batch, without rows while it thinks."""
-        self.settle()
+        """A round of population and learner or, between episodes, the twin's batch; without rows while it computes."""
+        self.begin_twin()
         twin = self._twin
         if twin is None:
             return self._hybrid.ask()
@@ -69,7 +69,7 @@ class WithTwin(Method):
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """To both."""
-        self.settle()
+        self.begin_twin()
         self._hybrid.tell(proposals, evaluation)
         if self._twin is not None:
             self._twin.tell(proposals)
@@ -77,7 +77,7 @@ class WithTwin(Method):
             self._weights = self._hybrid.best_weights()
 
     def learn(self) -> None:
-        """Gradient steps that are due; the twin thinks when it is asked, while the batch before is being measured."""
+        """Gradient steps that are due; the twin computes when it is asked, while the batch before is being measured."""
         self._hybrid.learn()
 
     def metrics(self) -> Mapping[str, float]:

@@ -35,12 +35,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from egrl.core.method import Context
-from egrl.core.model_use import ModelUse
-from egrl.methods.muzero.chooser import Chooser
+from egrl.core.method import Context, ModelUse
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.fitting import shapes
 from egrl.methods.muzero.learner import MuZeroLearner
+from egrl.methods.muzero.move_chooser import MoveChooser
 from egrl.methods.muzero.potential import Potential
 from egrl.methods.muzero.ring import Ring, Window
 from egrl.methods.muzero.table import Table
@@ -107,7 +106,7 @@ class Shown:
         return action
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps: the mappings of slots that imitate."""
+        """The state for a checkpoint: the mappings of slots that imitate."""
         return {str(b): self._mapping[b] for b in np.flatnonzero(self.imitating & self.led).tolist()}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -161,7 +160,7 @@ class Agent:
             torch.manual_seed(int(context.generator("muzero weights").integers(2**62)))
             self.net = MuZeroNet(config.network, shapes(seen, self.game)).to(context.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
-        self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, context)
+        self.chooser = MoveChooser(config, self._games, self.table, self._acting, self.potential, context)
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
         rows = -(-config.replay * config.learner.unroll // config.slots)
         if not self._teaching:  # nothing of what is remembered is asked for

@@ -136,7 +136,7 @@ def _normalise(row: Float32s, scale: Float32s, shift: Float32s) -> None:
 
 @kernel
 def _scalar(logits: Float32s, bias: Float32s, points: Float32s) -> float:
-    """What a categorical distribution stands for (`policies.categorical`)."""
+    """The value of a categorical distribution (`policies.categorical`)."""
     # The mean of a softmax over the points, its largest logit subtracted first; then the inverse of the transform that
     # the points were made with.
     top = np.float32(-np.inf)

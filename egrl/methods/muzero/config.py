@@ -1,4 +1,4 @@
-"""Settings of an agent that plays."""
+"""Settings of the method `muzero`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policies.muzero import MuZeroConfig
 
 @dataclass(frozen=True)
 class Discount:
-    """How far an agent looks ahead: 1 / (1 - discount) grows from `first` to `last`, evenly in its logarithm."""
+    """How many moves an agent looks ahead: 1 / (1 - discount), whose logarithm grows evenly from `first` to `last`."""
 
     first: Annotated[float, Ge(0), Lt(1), Doc("discount per move at the beginning, less than 1")] = 0.997
     last: Annotated[float, Ge(0), Lt(1), Doc("discount per move at the end, less than 1")] = 0.9995
@@ -32,7 +32,7 @@ class Discount:
 
 @dataclass(frozen=True)
 class Temperature:
-    """How actions are drawn by visits (PUCT only)."""
+    """The temperature with which actions are drawn in proportion to visits (PUCT only)."""
 
     initial: Annotated[
         float, Ge(0), Le(100), Doc("temperature at the beginning (Table 6); 0: the most visited action")
@@ -80,9 +80,9 @@ class PlayConfig:
             ' network; "no-revision": revise and imitate no games ("no-search" does neither, too)'
         ),
     ] = "none"
-    discount: Annotated[Discount, Doc("of a move")] = field(default_factory=Discount)
-    chunk: Annotated[int, Ge(1), Le(100_000), Doc("moves per slot between two times of learning")] = 16
-    updates: Annotated[int, Ge(0), Le(100_000), Doc("gradient steps each time")] = 8
+    discount: Annotated[Discount, Doc("discount of rewards per move")] = field(default_factory=Discount)
+    chunk: Annotated[int, Ge(1), Le(100_000), Doc("moves per slot between two phases of learning")] = 16
+    updates: Annotated[int, Ge(0), Le(100_000), Doc("gradient steps per phase of learning")] = 8
     reanalyse: Annotated[float, Ge(0), Lt(1), Doc("share of the training data that is searched anew")] = 0.5
     replay: Annotated[
         int, Ge(1), Le(10_000_000), Doc("segments (of `learner.unroll` moves) that are remembered")
@@ -93,8 +93,8 @@ class PlayConfig:
         Ge(0),
         Le(1000),
         Doc(
-            "how many times per game, on average, the last slot goes astray (`egrl.methods.muzero.chooser`); the others"
-            " that are not greedy do so less often, in even steps"
+            "how many times per game, on average, the last slot goes astray (`egrl.methods.muzero.move_chooser`); the"
+            " others that are not greedy do so less often, in even steps"
         ),
     ] = 0.0
     coherent_scale: Annotated[
@@ -115,7 +115,7 @@ class PlayConfig:
             " slots never do"
         ),
     ] = 0.0
-    elites: Annotated[int, Ge(1), Le(10_000), Doc("best games per problem that are kept for this")] = 4
+    elites: Annotated[int, Ge(1), Le(10_000), Doc("best games per problem that are kept for restarts")] = 4
     demonstrations: Annotated[
         int,
         Ge(0),
@@ -176,16 +176,18 @@ class PlayConfig:
         Le(100),
         Doc("concentration of the Dirichlet noise; the smaller, the more uneven (PUCT)"),
     ] = 0.3
-    temperature: Annotated[Temperature, Doc("of actions (PUCT)")] = field(default_factory=Temperature)
-    view: Annotated[View, Doc("how much is seen, where the game is an MMapGame")] = field(
-        default_factory=_small_view
+    temperature: Annotated[Temperature, Doc("temperature of actions (PUCT)")] = field(
+        default_factory=Temperature
     )
-    learner: Annotated[MuZeroLearnerConfig, Doc("what learns")] = field(default_factory=MuZeroLearnerConfig)
-    network: Annotated[MuZeroConfig, Doc("what learns")] = field(default_factory=MuZeroConfig)
+    view: Annotated[View, Doc("how much of an MMapGame the agent sees")] = field(default_factory=_small_view)
+    learner: Annotated[MuZeroLearnerConfig, Doc("see `egrl.methods.muzero.learner`")] = field(
+        default_factory=MuZeroLearnerConfig
+    )
+    network: Annotated[MuZeroConfig, Doc("see `policies.muzero`")] = field(default_factory=MuZeroConfig)
 
     @property
     def searches_anew(self) -> bool:
-        """Whether remembered moves are to be searched again: there must be a search, by what is learned."""
+        """True if remembered moves are searched again, which needs a search with learned networks."""
         return self.reanalyse > 0 and self.ablation not in ("no-learning", "no-search")
 
 

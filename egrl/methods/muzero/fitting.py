@@ -54,7 +54,7 @@ def game_of(problem: Problem, config: PlayConfig) -> Game:
 
 
 def demands(config: PlayConfig, game: Game) -> dict[str, Any]:
-    """What the metadata of a policy must say, beside what problems ask for."""
+    """The metadata that a policy must have in addition to what problems ask for."""
     return {
         "view_schema": game.view_schema,
         "config": {"network": asdict(config.network), "view": asdict(config.view)},

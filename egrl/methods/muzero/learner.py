@@ -164,7 +164,7 @@ def _is_quick(device: torch.device) -> bool:
     """Whether a device multiplies bfloat16 faster than float32."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    has = getattr(torch.cpu, "get_capabilities", dict)()  # PyTorch 2.9 does not tell
+    has: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # PyTorch 2.9 does not tell
     return device.type == "cpu" and bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
 

@@ -3,7 +3,7 @@
 Sources: as `egrl.methods.muzero.agent`, which is the engine. A game that is over is a proposal: what it decided.
 
 Deviation: what is measured does not teach the agent, since a game tells its rewards itself; where a problem rewards
-something else than its game does, the best by that reward is crowned all the same.
+something else than its game does, the champion is the best by that reward all the same.
 """
 
 from __future__ import annotations

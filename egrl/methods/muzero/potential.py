@@ -62,12 +62,12 @@ class Potential:
         return reward + self.discount * self.value[after] - self.value[place]
 
     def local(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
-        """What a reward model learns: rewards [R], with the local loss added where a game went back."""
+        """Targets of a reward model: rewards [R], with the local loss added if a game went back."""
         elsewhere = self.value[after] - self.value[self.following[place]]
         return reward + self.discount * elsewhere
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         return {
             "expected": self._expected,
             "seen": self._seen,

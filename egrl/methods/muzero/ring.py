@@ -1,4 +1,4 @@
-"""The last moves of all slots: what was seen, done, rewarded and searched, in arrays that are written over in turn.
+"""A ring buffer of the last moves of all slots: observations, actions, rewards and search results.
 
 Row t mod T of each array is what all B slots did at time t, so that the moves of a game lie one below the other.
 Images of zeros and ones are kept as bits.
@@ -25,7 +25,7 @@ SCALARS: dict[str, Any] = {
     "value": np.float32,
     "stray": np.bool_,
 }
-"""What is kept of a move beside what was seen, the legal actions and the searched policy."""
+"""Scalars of a move, in addition to the observation, the legal actions and the searched policy."""
 
 
 class Window(NamedTuple):
@@ -68,7 +68,7 @@ class Ring:
         return max(0, self.end - self.rows)
 
     def window(self, moves: int) -> Window:
-        """What is there now and still will be after some more moves."""
+        """The rows that are there now and will still be there after some more moves."""
         return Window(min(self.end, max(0, self.end + moves - self.rows)), self.end)
 
     def _pack(self, seen: Seen) -> dict[str, NDArray[Any]]:
@@ -77,7 +77,7 @@ class Ring:
         }
 
     def write_seen(self, time: int, seen: Seen, slots: slice = slice(None)) -> None:
-        """What was seen before the move at a time, [B', …] of some slots."""
+        """The observations before the move at a time, [B', …] of some slots."""
         for name, array in self._pack({n: seen[n] for n in self._seen}).items():
             self._seen[name][time % self.rows, slots] = array
 
@@ -93,7 +93,7 @@ class Ring:
         self.end += 1
 
     def seen(self, time: NDArray[np.int64], slot: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """What was seen before moves at times [M] in slots [M]."""
+        """The observations before moves at times [M] in slots [M]."""
         row = time % self.rows
         out = {}
         for name, array in self._seen.items():
@@ -107,7 +107,7 @@ class Ring:
     def recall(
         self, time: NDArray[np.int64], slot: NDArray[np.int64]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_], NDArray[np.int64]]:
-        """What was seen before moves at times [M] in slots [M], the legal actions bool [M, A], the places int64 [M]."""
+        """Observations before moves at times [M] in slots [M], legal actions bool [M, A], and places int64 [M]."""
         row = time % self.rows
         return self.seen(time, slot), self.legal[row, slot], self.scalars["place"][row, slot]
 

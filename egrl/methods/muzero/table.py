@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.model_use import ModelUse
+from egrl.core.method import ModelUse
 from egrl.mcts.embeddings import map_leaves
 from egrl.methods.revise.elites import Finished, order
 from hwsim.problem import Floats
@@ -45,7 +45,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Moved:
-    """What became of one move in each of B slots.
+    """The results of one move in each of B slots.
 
     Attributes:
         reward: float64 [B], times the number of decisions: a return of 1 is a reward of 1 a move.
@@ -108,12 +108,12 @@ class Table:
         return self._together([g.legal(s) for g, s in zip(self._games, self._states, strict=True)])
 
     def observe(self) -> Seen:
-        """What is seen of each game, arrays [B, …], with `progress` float32 [B], the share of places behind it."""
+        """The observation of each game, arrays [B, …], with `progress` float32 [B], the share of places behind it."""
         seen = [self.seen(g, state) for g, state in enumerate(self._states)]
         return {name: self._together([each[name] for each in seen]) for name in seen[0]}
 
     def seen(self, problem: int, state: Any) -> Seen:
-        """What is seen of R games of one problem, as `observe`."""
+        """The observations of R games of one problem, as `observe`."""
         game = self._games[problem]
         seen = {
             name: array if array.ndim > 1 else array[:, None] for name, array in game.observe(state).items()

@@ -1,4 +1,4 @@
-"""What the networks are to say of remembered moves.
+"""Training targets of the networks for remembered moves.
 
 Source: MuZero (Schrittwieser et al., 2020), equations 1 to 5 and appendix G: n-step returns that end in a searched
 value. With a potential (`egrl.methods.muzero.potential`) both are relative to what is usual from a place on.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.methods.muzero.chooser import Chooser
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.learner import MuZeroLearner
+from egrl.methods.muzero.move_chooser import MoveChooser
 from egrl.methods.muzero.potential import Potential
 from egrl.methods.muzero.ring import Ring, Window
 from egrl.methods.muzero.targets import ends_of, targets
@@ -34,7 +34,7 @@ class Trainer:
         self,
         config: PlayConfig,
         ring: Ring,
-        chooser: Chooser,
+        chooser: MoveChooser,
         learner: MuZeroLearner,
         potential: Potential,
         rng: np.random.Generator,

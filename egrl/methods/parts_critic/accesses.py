@@ -1,4 +1,4 @@
-"""What a model of op times may know of a problem: which op reads and writes which tensor, and where tensors can lie.
+"""A problem as a model of op times sees it: which op reads and writes which tensor, and where tensors can lie.
 
 No bandwidth, no rate of an engine, no overhead: those are learned. Bytes are in units of the median tensor.
 """
@@ -144,7 +144,7 @@ def _groups(problem: Readable) -> Ints:
 
 
 def node_features(problem: Readable, accesses: Accesses) -> Floats:
-    """What is known of the work of each op, float64 [N, F]: a constant, its kind, its other features standardized."""
+    """Features of the work of each op, float64 [N, F]: a constant, its kind, its other features standardized."""
     x = problem.observation.x[:, : -len(problem.space.heads)].astype(np.float64)
     kinds = np.eye(int(accesses.group.max()) + 1)[accesses.group]
     spread = x.std(axis=0)

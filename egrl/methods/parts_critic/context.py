@@ -21,7 +21,7 @@ TRIED = (*OF_CONTEXT, "rate")
 LEFT = 3
 """Shapes that are fitted longer."""
 PRICE = 3.0
-"""What a context must gain in log posterior density to be used."""
+"""The least gain in log posterior density for which a context is used."""
 
 Work = Generator[None, None, Parameters]
 """Yields while it works, and returns parameters."""

@@ -1,4 +1,4 @@
-"""What was measured of one problem, as the critic reads it: different mappings, their costs and their profiles."""
+"""The measurements of one problem as the critic reads them: different mappings, their costs and profiles."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ ROOM = 200
 
 @dataclass(frozen=True)
 class ContextShape:
-    """What is fetched ahead: tensors of one role in one memory, kept in the free part of another (-1: in none)."""
+    """Tensors that are fetched ahead: of one role, from one memory, into the free part of another (-1: none)."""
 
     role: int
     memory: int

@@ -4,8 +4,8 @@ Source: simulated annealing (Kirkpatrick, Gelatt, Vecchi, Science 1983) with geo
 
 Deviations: every proposal is repaired, as compilers do it, before its cost is predicted: nodes in order, each tensor
 in the fastest memory from the wanted one downwards that has room. The temperature is a share of the current cost. The
-moves follow the execution order, in which networks repeat themselves: flip one tensor; swap two; one memory for a run;
-copy a run; one up, another down; exchange always-held tensors, one for several too, and make room for them.
+moves are those of `hwsim.order_moves`; and tensors that are always held are exchanged, one for another or for several,
+and the search makes room for them.
 
 Only ops whose accesses or whose part of the bucket changed are computed again; the sum is over all.
 """
@@ -21,13 +21,13 @@ from egrl.methods.parts_critic.accesses import Accesses
 from egrl.methods.parts_critic.times import Constants, fetched_bytes, free_bytes, op_seconds, wanted_bytes
 from hwsim.jit import kernel
 from hwsim.keys import uniform
+from hwsim.order_moves import PAIR, exchange, move_in_order
 from hwsim.problem import Floats, Mapping16
 
-NEAR, BLOCK, SMALLEST = 24, 16, 16
-"""A near tensor is less than so many away; a run is at most so long; a tensor is exchanged for others of at least its
-bytes over so many."""
-FLIP, SWAP, FILL, COPY, PAIR, REPACK = 0.33, 0.61, 0.71, 0.81, 0.88, 0.92
-"""A step flips if its first random number is below FLIP, swaps if below SWAP, and so on; else it exchanges."""
+SMALLEST = 16
+"""A tensor is exchanged for others of at least its bytes over so many."""
+REPACK = 0.92
+"""From `PAIR` on, a step below REPACK exchanges one tensor with several, any other step with one."""
 DRAWS = 8
 """Random numbers set apart for a step."""
 COLD = 2e-6
@@ -89,14 +89,6 @@ def make_room(accesses: Accesses, mapping: Mapping16, free: Floats) -> None:
 
 
 @kernel
-def _exchange(mapping: Mapping16, one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
-    """Two tensors exchange their memories; False if they lie in the same one."""
-    first, second = mapping[one[0], one[1]], mapping[other[0], other[1]]
-    mapping[one[0], one[1]], mapping[other[0], other[1]] = second, first
-    return bool(first != second)
-
-
-@kernel
 def _repack(
     accesses: Accesses,
     mapping: Mapping16,
@@ -144,28 +136,11 @@ def _move_always(
         return _repack(accesses, mapping, always, draws)
     one, other, kind = int(draws[0] * count), int(draws[1] * count), draws[2]
     if kind >= 0.5:
-        return _exchange(mapping, always[one], always[other])
+        return exchange(mapping, always[one], always[other])
     # Below 1/2, 2 * kind is uniform again: it picks one of the other memories.
     i, h = always[one, 0], always[one, 1]
     mapping[i, h] = (mapping[i, h] + 1 + int(2.0 * kind * (levels - 1))) % levels
     return True
-
-
-@kernel
-def _fill_run(mapping: Mapping16, head: int, begin: int, length: int, memory: int) -> None:
-    """The tensors of one head of `length` ops from `begin` on all go to one memory."""
-    for i in range(begin, min(begin + length, len(mapping))):
-        if mapping[i, head] >= 0:
-            mapping[i, head] = memory
-
-
-@kernel
-def _copy_run(mapping: Mapping16, before: Mapping16, target: int, source: int, length: int) -> None:
-    """`length` ops from `target` on take over the memories of those from `source` on, as they lie in `before`."""
-    for d in range(min(length, len(mapping) - max(target, source))):
-        for head in range(mapping.shape[1]):
-            if mapping[target + d, head] >= 0 and before[source + d, head] >= 0:
-                mapping[target + d, head] = before[source + d, head]
 
 
 @kernel
@@ -180,34 +155,15 @@ def _move(
     step: int,
 ) -> bool:
     """Change a mapping int16 [N, H], equal to `before`, in place; False if nothing came of it."""
-    levels, nodes, count = len(accesses.capacity), len(mapping), len(tensors)
     draw = np.uint64(step) * np.uint64(DRAWS)
     kind, u = uniform(key, draw), uniform(key, draw + np.uint64(1))
     v, w = uniform(key, draw + np.uint64(2)), uniform(key, draw + np.uint64(3))
-    k = int(u * count)
-    i, h = tensors[k, 0], tensors[k, 1]
-    if kind < FLIP:
-        mapping[i, h] = (mapping[i, h] + 1 + int(v * (levels - 1))) % levels
-    elif kind < SWAP:
-        # Mostly with a near tensor; now and then with any, so that far ones can meet.
-        other = int(v * count) if w < 0.3 else min(max(k + int((2.0 * v - 1.0) * NEAR), 0), count - 1)
-        return _exchange(mapping, tensors[k], tensors[other])
-    elif kind < FILL:
-        _fill_run(mapping, h, i, 2 + int(v * (BLOCK - 1)), int(w * levels))
-    elif kind < COPY:
-        _copy_run(mapping, before, i, int(w * nodes), 1 + int(v * BLOCK))
-    elif kind < PAIR:
-        other = int(v * count)
-        j, head = tensors[other, 0], tensors[other, 1]
-        if mapping[i, h] >= mapping[j, head]:
-            return False
-        mapping[i, h] = mapping[j, head]
-        mapping[j, head] -= 1
-    else:
-        draws = (u, v, w, uniform(key, draw + np.uint64(5)))
-        if not _move_always(accesses, mapping, always, kind < REPACK, draws):
-            return False
-        make_room(accesses, mapping, free)
+    if kind < PAIR:
+        return move_in_order(before, mapping, tensors, len(accesses.capacity), kind, (u, v, w))
+    draws = (u, v, w, uniform(key, draw + np.uint64(5)))
+    if not _move_always(accesses, mapping, always, kind < REPACK, draws):
+        return False
+    make_room(accesses, mapping, free)
     return True
 
 

@@ -60,7 +60,7 @@ class Profiled:
 
 @dataclass(frozen=True)
 class Parameters:
-    """What is learned.
+    """The learned values.
 
     Attributes:
         shape: of the context.

@@ -1,4 +1,4 @@
-"""What the shared model of op times cannot say: for each op, an addition for each access in each memory.
+"""The residual of the shared model of op times: an addition per op, access and memory.
 
 Source: Gaussian-process regression on the placements of one op, with a kernel that counts equal places (Rasmussen and
 Williams, 2006, chapter 2); draws by Matheron's rule (Wilson et al., ICML 2020).

@@ -87,7 +87,7 @@ class Nevergrad(Peer):
         self._asked_for = task.first
 
     def points(self) -> Points:
-        """What the optimiser asks for."""
+        """The next point of the optimiser."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._candidate = self._optimiser.ask()

@@ -43,7 +43,7 @@ Points = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Task:
-    """What an optimiser is told of a problem: numbers of choices int64 [D], a first point int64 [D], a seed."""
+    """A problem as an optimiser sees it: numbers of choices int64 [D], a first point int64 [D], a seed."""
 
     choices: Points
     first: Points
@@ -112,12 +112,12 @@ class Peer(Method):
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Learn the losses; that of the start comes first in those of the first points."""
         loss = np.where(evaluation.usable, -evaluation.reward, FAILED)
-        settled = evaluation.repaired[:, self._open].astype(np.int64)
+        ran = evaluation.repaired[:, self._open].astype(np.int64)
         if proposals.source[0] == START:
-            self._start_loss, self._start_ran = loss, np.maximum(settled, 0)
+            self._start_loss, self._start_ran = loss, np.maximum(ran, 0)
             return
         # What a game never came to is as it was proposed.
-        self._learn(loss, np.where(settled < 0, self._points[len(self._start_loss) :], settled))
+        self._learn(loss, np.where(ran < 0, self._points[len(self._start_loss) :], ran))
 
     def _learn(self, loss: NDArray[np.float64], ran: Points) -> None:
         """Losses and what ran, those of the start before them; who is told of its own points, of these."""

@@ -36,7 +36,7 @@ class PpoConfig:
         float,
         Ge(0),
         Le(1),
-        Doc("share of the rollouts that see no mapping even so, as the deployed one does"),
+        Doc("share of the rollouts that see no mapping, as the deployed one does"),
     ] = 0.1
     outset: Annotated[
         Literal["even", "nothing"],
@@ -89,4 +89,4 @@ PAPER: dict[str, Any] = {
     "network.stay": 0.0,
     "network.leave": 0.0,
 }
-"""Sections 4.1 and 5.1; its number of passes is not given, two are the fewest that see each other."""
+"""Sections 4.1 and 5.1. The paper does not state its number of passes; with two, one pass sees another's mapping."""

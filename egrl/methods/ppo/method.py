@@ -141,7 +141,7 @@ class PpoMethod(Method):
             self._know(part.problem, evaluation, int(row))
 
     def _know(self, problem: int, evaluation: Evaluation, row: int) -> None:
-        """Remember a mapping that is the best of a problem, of equal ones the one with less heat."""
+        """Remember the best mapping of a problem; the one with the least heat, if several are equal."""
         known, mapping, reward = self._known[problem], evaluation.repaired[row], float(evaluation.reward[row])
         if reward >= known.reward:
             warmth = total_heat(mapping, self._problems[problem])

@@ -83,7 +83,7 @@ class RolloutDrawer:
     def _begin(
         self, number: int, rollouts: int, known: Known, start: Mapping16 | None, rng: np.random.Generator
     ) -> tuple[Mapping16, NDArray[np.int64]]:
-        """What the first pass of R rollouts sees, int16 [R, N, H], and their groups, int64 [R]."""
+        """The mappings that the first pass of R rollouts sees, int16 [R, N, H], and their groups, int64 [R]."""
         problem, config, outset = self._problems[number], self._config, self.outset[number]
         best = outset
         if config.begin == "best":

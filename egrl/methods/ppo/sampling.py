@@ -22,7 +22,7 @@ HOTTEST = 0.99
 
 
 def outset(problem: Problem, kind: str) -> Mapping16:
-    """What a policy sees before anything is known, int16 [N, H]: nothing (-1), or an even split over stages."""
+    """The mapping that a policy sees before any result, int16 [N, H]: none (-1), or an even split over stages."""
     nothing = np.full_like(problem.space.initial, NOTHING)
     pipeline = problem.space.pipeline
     if kind == "nothing" or pipeline is None:

@@ -1,4 +1,4 @@
-"""What a GraphSAGE policy reads of a problem, and what it learns from."""
+"""The input of a GraphSAGE policy for a problem, and its training data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRAFTING, IMPROVING, OPENING, EXPLORING = 0, 1, 2, 3
 """Groups of rollouts: those that see nothing, those that see the best mapping so far (or the outset), those that see it
 with an empty stage behind its fullest, and one that sees nothing and draws more evenly than the policy would."""
 MEMORY = 0.8
-"""What a round leaves of the running mean and variance of rewards."""
+"""The weight of the running mean and variance of rewards after a round."""
 FLAT = 1e-3
 """The least deviation of rewards, in shares of their mean: where all are equal, rounding is not blown up."""
 
@@ -144,7 +144,7 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class Example:
-    """What is imitated: `action` int16 [N, H] after having seen `before` int16 [N, H]."""
+    """The target of imitation: `action` int16 [N, H] after having seen `before` int16 [N, H]."""
 
     problem: int
     before: Mapping16

@@ -24,7 +24,7 @@ class Finished:
     actions: tuple[int, ...]
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         return {**vars(self), "actions": np.array(self.actions, np.int16)}
 
     @staticmethod
@@ -56,7 +56,7 @@ class Elite(NamedTuple):
 
 
 class Elites:
-    """The best `count` games of each of P problems; of equal ones the earlier.
+    """The best `count` games of each of P problems; the earliest, if several are equal.
 
     Attributes:
         games: for each problem, the best first.
@@ -83,7 +83,7 @@ class Elites:
         return actions[: int(self._rng.integers(len(actions)))]
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         return {
             "games": [
                 [[elite.returned, np.array(elite.actions, np.int16), elite.mapping] for elite in best]

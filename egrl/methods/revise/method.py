@@ -3,12 +3,12 @@
 Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing" (Science, 1983). Rounds are those of
 `egrl.methods.revise.reviser`; what a change is, the game says (of the MMapGame: `hwsim/mmap/revise`).
 
-The first game is greedy play's, the heuristic's, or one that wishes for nothing in particular; it is proposed as it is.
+The first game is greedy play's, the heuristic's, or one with the last choice everywhere; it is proposed as it is.
 The walk begins with it, or with the run's start mapping where that returns more. Between two evaluations so many moves
 are played again; then the best of these games is proposed if no game was better before, else what the walk has come to.
 
 Deviations: the walk goes by the return that the game gives itself, and not by what is measured. Where a problem
-rewards something else than its game does, the best by that reward is crowned all the same.
+rewards something else than its game does, the champion is the best by that reward all the same.
 """
 
 from __future__ import annotations
@@ -116,19 +116,19 @@ class Revise(Method):
         problem, use = self._problem, self._context.model_use
         if self._config.start == "greedy" and self._game.greedy is not None:
             with use.timed():
-                wish, games = self._game.greedy()
+                proposal, games = self._game.greedy()
             use.calls += games
         elif self._config.start == "heuristic":
-            wish = problem.baseline.mapping
+            proposal = problem.baseline.mapping
         else:
-            wish = np.where(problem.space.live, problem.space.num_choices - 1, -1).astype(np.int16)
-        return self._keep(wish)
+            proposal = np.where(problem.space.live, problem.space.num_choices - 1, -1).astype(np.int16)
+        return self._keep(proposal)
 
-    def _keep(self, wish: Mapping16) -> Mapping16:
+    def _keep(self, proposal: Mapping16) -> Mapping16:
         """Play a game, and keep it if it is the best; what was decided."""
         use = self._context.model_use
         with use.timed():
-            found = self._game.revised(wish, np.uint64(0), 0, 0.0, 0.0)
+            found = self._game.revised(proposal, np.uint64(0), 0, 0.0, 0.0)
         use.calls += found.moves / max(1, len(self._order))
         actions = tuple(found.present.reshape(-1)[self._order].tolist())
         game = Finished(0, NO_SLOT, found.present, found.present_returned, actions)

@@ -73,14 +73,14 @@ class _Walk:
     """Where the revisions of one problem's games are.
 
     Attributes:
-        wish: int16 [N, H], the game that is revised; None between two rounds.
+        proposal: int16 [N, H], the game that is revised; None between two rounds.
         rounds: begun so far.
         done: games begun in this round; rate: games a move in its latest part; number: of the next part of a walk.
         fresh: the best game played since the last round, with its return.
         best: the greatest return so far, of any game.
     """
 
-    wish: Mapping16 | None = None
+    proposal: Mapping16 | None = None
     rounds: int = 0
     done: int = 0
     rate: float = 0.0
@@ -127,7 +127,7 @@ class Reviser:
     def _walk(self, g: int, game: RevisableGame, quota: int, elites: Elites) -> Finished:
         walk, proposed = self._walks[g], None
         while quota > 0:
-            if walk.wish is None:
+            if walk.proposal is None:
                 self._begin(g, elites.games[g][0].mapping)
             found = self._part(g, game, quota)
             quota -= max(1, found.moves)
@@ -141,7 +141,7 @@ class Reviser:
     def _part(self, g: int, game: RevisableGame, quota: int) -> Revised:
         """Go on with a round for so many moves, or to its end."""
         config, walk, decisions = self._config, self._walks[g], len(self._orders[g])
-        assert walk.wish is not None
+        assert walk.proposal is not None
         length = config.round * decisions * min(1.0, config.first * 2.0 ** min(walk.rounds - 1, 60))
         moves = math.ceil((length - walk.done) / walk.rate)
         ends = length if moves <= quota else walk.done + quota * walk.rate
@@ -150,12 +150,12 @@ class Reviser:
         key = self._context.keys(REVISE, walk.number * len(self._games) + g, 1)[0]
         use = self._context.model_use
         with use.timed():
-            found = game.revised(walk.wish, key, min(moves, quota), hot, cold)
+            found = game.revised(walk.proposal, key, min(moves, quota), hot, cold)
         use.calls += found.moves / decisions
         walk.number += 1
         walk.done += found.tried
         walk.rate = max(1, found.tried) / max(1, found.moves)
-        walk.wish = found.wish if moves > quota and walk.done < length else None
+        walk.proposal = found.proposal if moves > quota and walk.done < length else None
         self.tried += found.tried
         return found
 
@@ -165,25 +165,25 @@ class Reviser:
     def _begin(self, g: int, best: Mapping16) -> None:
         """A new round."""
         walk, fresh = self._walks[g], self._rng.random() < self._config.fresh
-        walk.wish = walk.fresh[1] if fresh and walk.fresh is not None else best
+        walk.proposal = walk.fresh[1] if fresh and walk.fresh is not None else best
         walk.rounds, walk.done, walk.fresh = walk.rounds + 1, 0, None
         walk.rate = walk.rate or 1 / len(self._orders[g])  # as if every game were played to its end
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
+        walks = [vars(walk) | {"fresh": list(walk.fresh) if walk.fresh else None} for walk in self._walks]
         return {
-            "walks": [
-                vars(walk) | {"fresh": list(walk.fresh) if walk.fresh else None} for walk in self._walks
-            ],
+            "walks": [{"wish": walk.pop("proposal"), **walk} for walk in walks],
             "rng": self._rng.bit_generator.state,
             "tried": self.tried,
         }
 
     def load(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
-        self._walks = [
-            _Walk(**{**walk, "fresh": tuple(walk["fresh"]) if walk["fresh"] else None})
-            for walk in state["walks"]
-        ]
+        self._walks = []
+        for walk in state["walks"]:
+            fresh = tuple(walk["fresh"]) if walk["fresh"] else None
+            own = {name: value for name, value in walk.items() if name != "wish"}
+            self._walks.append(_Walk(**own | {"proposal": walk["wish"], "fresh": fresh}))
         self._rng.bit_generator.state = state["rng"]
         self.tried = int(state["tried"])

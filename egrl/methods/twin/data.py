@@ -1,4 +1,4 @@
-"""What was measured, as the inference reads it."""
+"""Measurements as the inference reads them."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class Inference:
         return np.asarray(found)
 
     def known(self, near: Linear, scales: Scales) -> Known:
-        """What is known of theta without the totals: the prior, and the parts if there are profiles."""
+        """The density of theta without the totals: the prior, and the parts if there are profiles."""
         if near.parts is None:
             return PriorAlone(self.spread(scales))
         return WithParts(self.spread(scales), near.model.theta, near.parts, scales.profile)

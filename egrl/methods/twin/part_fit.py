@@ -1,4 +1,4 @@
-"""What profiles say of the parameters of a family, before totals are looked at.
+"""The parameters of a family fitted to profiles, before totals are used.
 
 The logarithm of each measured part is that of the family's part plus an error with a Student t distribution, whose size
 is learned: what the profiler adds, and what no member of the family can say of single ops. So parts that do not fit do

@@ -31,7 +31,7 @@ SEARCH_GROWTH = 1.2
 
 @dataclass
 class Beliefs:
-    """What a fit begins from, and what is kept between fits.
+    """The starting point of a fit, which is kept between fits.
 
     Attributes:
         likely: sets of effects, the most likely first.
@@ -56,7 +56,7 @@ class Structure:
 
 
 class Posterior:
-    """What the data say; see the module.
+    """The posterior of the data; see the module.
 
     Attributes:
         near: the family at the mode.

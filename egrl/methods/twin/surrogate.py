@@ -1,4 +1,4 @@
-"""The learned model of one problem's board: what was measured, what is thought of it, what to measure next.
+"""The learned model of one problem's board: measurements, conclusions, and what to measure next.
 
 The method `twin` asks it for every batch, `egrl` for some of them. It thinks piece by piece, so that its caller can
 look at the clock. A thought follows from what had been told when it began: what is told meanwhile waits for the next.
@@ -39,7 +39,7 @@ Batch = tuple[Mapping16, list[str]]
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What was thought of all that had been told.
+    """The conclusions from all results so far.
 
     Attributes:
         learned: the metrics.
@@ -180,7 +180,7 @@ class Surrogate:
     # ---- what was measured
 
     def _tickets(self, told: int) -> NDArray[np.int64]:
-        """What was told of this problem lately: half the window, still at hand whatever has been measured since."""
+        """The latest results of this problem: half the window, which is kept whatever is measured meanwhile."""
         return self._own(np.arange(max(0, told - self._context.archive.window // 2), told))
 
     def _own(self, tickets: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -78,7 +78,7 @@ def choose(
         "trained_on": [problem.about.workload for problem in training],
         "chosen_on": [problem.about.workload for problem in judged_on],
         "problem": options.problem,
-        "rival": training[0].about.rival,
+        "rival": training[0].about.baseline_name,
         "settings": options.problem_settings,
         "chip_file": chip_file and str(Path("inputs") / "0" / chip_file),
         "seconds": round(seconds, 3),

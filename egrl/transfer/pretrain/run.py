@@ -14,11 +14,11 @@ from typing import Any
 from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import BUDGETS, Budget
+from egrl.core.interrupts import HINT, Interrupted, StopSignal
 from egrl.core.keys import MOST_SEED
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
 from egrl.core.state import SearchState
-from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
 from egrl.methods import find_method
 from egrl.problems import find_problem

@@ -22,8 +22,8 @@ from egrl.core import atomic, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
 from egrl.core.flow import Flow, one_thread
+from egrl.core.interrupts import Interrupted, leave_to_parent
 from egrl.core.method import Context
-from egrl.core.stopping import Interrupted, leave_to_parent
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs.policies import Step

@@ -16,7 +16,9 @@ class Balance:
         jobs = number(workload, "--workload")
         cores = number("4" if chip == "default" else chip, "--chip")
         self.seconds = np.random.default_rng(jobs).uniform(1.0, 10.0, jobs)  # float64 [jobs]
-        self.about = About("balance", f"jobs-{jobs}", f"cores-{cores}", rival="dealing out", place="core")
+        self.about = About(
+            "balance", f"jobs-{jobs}", f"cores-{cores}", baseline_name="dealing out", place="core"
+        )
         names = [f"core{core}" for core in range(cores)]
         choices = np.full((jobs, 1), cores, np.int16)
         self.space = Space([f"job{job}" for job in range(jobs)], ["core"], choices, labels=[names])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from egrl.figures.drawing import Drawing, plain
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from workloads.errors import InputError
 
 

@@ -1,4 +1,4 @@
-"""What a partition costs under a model of the family: the analytical model with terms that packages lack; its slope.
+"""The cost of a partition under a model of the family (the analytical model with more terms), and its slope.
 
 A chip is busy with its nodes, and with a share of each message that it sends or receives; a link with messages, their
 bytes at its rate and a latency each. The busiest of all sets the pace, so a slope is that one's alone.
@@ -229,7 +229,7 @@ def needed(held_bytes: Floats, limit: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class MemoryLimits(Limits):
-    """What is known of the limit of chips of some bytes: log weights float64 [G] of limits float64 [G, 2].
+    """The belief about the limit of chips of some bytes: log weights float64 [G] of limits float64 [G, 2].
 
     A limit is the logarithms of the two factors.
     """

@@ -143,7 +143,7 @@ class McmFamily(Family):
         }
 
     def limits(self, ran: Mapping16, failed: Mapping16) -> MemoryLimits:
-        """What is known of the memory that chips need; see `hwsim.family.Family.limits`."""
+        """The belief about the memory that chips need; see `hwsim.family.Family.limits`."""
         return self._limits.given(ran, failed)
 
 

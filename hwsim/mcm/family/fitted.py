@@ -1,4 +1,4 @@
-"""What measurements taught, as a package: fitted rates, each with its 90 % interval and what the package said before.
+"""A fitted package: each fitted rate with its 90 % interval and the rate before.
 
 A package has a place for the rate of its chips and of its links; for launches, moving, messages that keep chips busy
 and what chips or kinds of op have of their own it has none.

@@ -54,13 +54,13 @@ def value(
                 fits = False
                 chip_s[c] *= 1.0 + LACK * (need / max(tables.capacity, 1) - 1.0)
                 worst = max(worst, need / max(tables.capacity, 1) - 1.0)
-    hot = int(chip_s.argmax())
-    most = max(chip_s[hot], link_s.max())
+    busiest = int(chip_s.argmax())
+    most = max(chip_s[busiest], link_s.max())
     total = 0.0
     for c in range(tables.chips):
         total += (chip_s[c] / most) ** POWER
     # A chip that lacks little memory and is not busy must count, too.
-    return most * total ** (1.0 / POWER) * (1.0 + LACK * worst), hot, fits
+    return most * total ** (1.0 / POWER) * (1.0 + LACK * worst), busiest, fits
 
 
 @kernel
@@ -101,7 +101,7 @@ def anneal(
     temperature: tuple[float, float],
     key: np.uint64,
 ) -> tuple[Places16, float]:
-    """The best partition int16 [N] of an annealing from `start`, and its value; the first of equal ones.
+    """The best partition int16 [N] of an annealing from `start`, and its value; the first, if several are equal.
 
     One that lacks memory is the best only until there is another. `temperature` is the first and the last, as shares
     of the value; `neighbours` are of all nodes, [2 E], and where those of each begin, [N + 1].
@@ -111,13 +111,13 @@ def anneal(
     chip_s, link_s = np.empty(tables.chips), np.empty(tables.chips)
     gone, wrong = np.empty(MOST + 1, np.int64), np.zeros(nodes, np.bool_)
     current = start.copy()
-    cost, hot, fits = value(tables, terms, made_bytes, factor, current, chip_s, link_s)
+    cost, busiest, fits = value(tables, terms, made_bytes, factor, current, chip_s, link_s)
     best, best_cost, best_fits = current.copy(), cost, fits
     for step in range(steps):
         # Every step owns `DRAWS` numbers of the key, however many it uses.
         draw = np.uint64(step) * np.uint64(DRAWS)
         chance = uniform(key, draw)
-        chip = hot
+        chip = busiest
         if HOTTEST <= chance < BESIDE:
             chip += 1 if uniform(key, draw + np.uint64(1)) < 0.5 else -1
         node = -1
@@ -134,7 +134,7 @@ def anneal(
         proposal = current.copy()
         if _move(proposal, node, to, begin, others, gone) > MOST:
             continue
-        new, new_hot, new_fits = value(tables, terms, made_bytes, factor, proposal, chip_s, link_s)
+        new, new_busiest, new_fits = value(tables, terms, made_bytes, factor, proposal, chip_s, link_s)
         warm = cost * temperature[0] * (temperature[1] / temperature[0]) ** (step / steps)
         # Rules are checked only for proposals that would be taken.
         if new <= cost or uniform(key, draw + np.uint64(CHANCE)) < math.exp((cost - new) / warm):
@@ -142,7 +142,7 @@ def anneal(
             mark(tables, proposal, wrong)
             if wrong.any():
                 continue
-            current, cost, hot, fits = proposal, new, new_hot, new_fits
+            current, cost, busiest, fits = proposal, new, new_busiest, new_fits
             if (cost < best_cost and fits >= best_fits) or (fits and not best_fits):
                 best, best_cost, best_fits = current.copy(), cost, fits
     return best, best_cost

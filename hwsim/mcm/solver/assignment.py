@@ -115,7 +115,7 @@ def _roomy(room: NDArray[np.int64], first: int, final: int, weight: int) -> int:
 def draw_assignment(
     graph: Positions,
     weights: NDArray[np.float32],
-    wished: NDArray[np.int16],
+    proposed: NDArray[np.int16],
     order: NDArray[np.int64],
     key: np.uint64,
     counter: int,
@@ -129,7 +129,7 @@ def draw_assignment(
     Args:
         graph: the graph.
         weights: float32 [N, C] by node, or [1, C] for all.
-        wished: int16 [N] by node for FIX (-1: no wish); [0] for SAMPLE.
+        proposed: int16 [N] by node for FIX (-1: none); [0] for SAMPLE.
         order: int64 [N], the nodes in the order of decisions.
         key, counter: random numbers.
         first: int64 [N], for the answer.
@@ -141,15 +141,15 @@ def draw_assignment(
     room, last_row = np.full(graph.chips, graph.capacity), len(weights) - 1
     for at in range(len(order)):
         first[at], final[at], decided[at] = graph.earliest[at], graph.latest[at], 0
-    # FIX first keeps what it can of all wishes, and then draws the others.
-    for keeping in range(1 if len(wished) else 0, -1, -1):
+    # FIX first keeps the proposed chips that it can, and then draws those of the other nodes.
+    for keeping in range(1 if len(proposed) else 0, -1, -1):
         for node in order:
             at = graph.order[node]
             if decided[at]:
                 continue
             weight = graph.weight[at]
             if keeping:
-                chip = int(wished[node])
+                chip = int(proposed[node])
                 if chip < first[at] or chip > final[at] or room[chip] < weight:
                     continue
             elif first[at] == final[at]:

@@ -110,14 +110,14 @@ def attempt(
     graph: Positions,
     state: SweepState,
     weights: NDArray[np.float32],
-    wished: NDArray[np.int16],
+    proposed: NDArray[np.int16],
     order: NDArray[np.int64],
     free_order: bool,
     key: np.uint64,
     counter: int,
     budget: int,
     stop: NDArray[np.int64],
-    wish: NDArray[np.int64],
+    assigned: NDArray[np.int64],
     scratch: NDArray[np.int64],
     ends: NDArray[np.int64],
     needed: NDArray[np.int64],
@@ -126,12 +126,12 @@ def attempt(
 
     Args:
         graph, state: the graph and room for sweeps.
-        weights, wished: as in `draw_assignment`.
+        weights, proposed: as in `draw_assignment`.
         order: int64 [N], the nodes; shuffled where `free_order`.
         key, counter: random numbers.
         budget: placements that may be taken back.
         stop: int64 [1], not 0 when time is over.
-        wish, scratch: int64 [N] and [3, N + 1], overwritten.
+        assigned, scratch: int64 [N] and [3, N + 1], overwritten.
         ends, needed: where runs may end, for the attempts from `DRAWN` on; [0] for those before.
     """
     failures, later = 0, len(needed) > 0
@@ -140,13 +140,13 @@ def attempt(
             break
         # Of the later attempts the even ones begin with runs, the second of these with the longest.
         if not number & 1 and later and needed[0] <= graph.chips:
-            counter = cut(graph, ends, needed, key, counter, number > DRAWN, wish)
+            counter = cut(graph, ends, needed, key, counter, number > DRAWN, assigned)
         else:
             if free_order:
                 counter = shuffle(order, key, counter)
-            counter = draw_assignment(graph, weights, wished, order, key, counter, wish, scratch)
+            counter = draw_assignment(graph, weights, proposed, order, key, counter, assigned, scratch)
         limit = min(FIRST_LIMIT << number, budget - failures)
-        found, counter, more = sweep(graph, state, weights, wish, key, counter, limit)
+        found, counter, more = sweep(graph, state, weights, assigned, key, counter, limit)
         failures += more
         if found:
             return True, counter, failures
@@ -157,22 +157,22 @@ def attempt(
 def attempt_keys(
     graph: Positions,
     weights: NDArray[np.float32],
-    wished: NDArray[np.int16],
+    proposed: NDArray[np.int16],
     orders: NDArray[np.int64],
     key: NDArray[np.uint64],
     budget: int,
     stop: NDArray[np.int64],
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_], NDArray[np.int64]]:
-    """A partition a key without complete search: assignment int16 [B, N] (-1 if none), found [B], taken back [B].
+    """A partition per key, without complete search: assignment int16 [B, N] (-1 if none), found [B], taken back [B].
 
-    `weights` [1 or B, N, C] or [1, 1, C] for all nodes; `wished` [B, N] or [0, 0]; `orders` [1 or B, N] or [0, N] for
+    `weights` [1 or B, N, C] or [1, 1, C] for all nodes; `proposed` [B, N] or [0, 0]; `orders` [1 or B, N] or [0, N] for
     random ones; `stop` int64 [1], set to another value than 0 from outside when time is over.
     """
     count, n, free = len(key), len(graph.node), len(orders) == 0
     out = np.full((count, n), -1, np.int16)
     found, failures = np.zeros(count, np.bool_), np.zeros(count, np.int64)
-    state, wish, scratch = new_sweep_state(graph), np.empty(n, np.int64), np.empty((3, n + 1), np.int64)
-    order, no_wish, no_runs = np.empty(n, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int64)
+    state, assigned, work = new_sweep_state(graph), np.empty(n, np.int64), np.empty((3, n + 1), np.int64)
+    order, no_proposal, no_runs = np.empty(n, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int64)
     # Runs that a sweep corrects may end anywhere; those that stand as they are end where no edge jumps over a run.
     ends, needed = np.arange(1, n + 1), no_runs
     strict, strict_needed = least_ends(graph), no_runs
@@ -180,9 +180,9 @@ def attempt_keys(
     for k in range(count if possible else 0):
         for v in range(n):
             order[v] = v if free else orders[min(k, len(orders) - 1), v]
-        wished_k, row = wished[k] if len(wished) else no_wish, weights[min(k, len(weights) - 1)]
+        fix, row = proposed[k] if len(proposed) else no_proposal, weights[min(k, len(weights) - 1)]
         found[k], counter, failures[k] = attempt(
-            graph, state, row, wished_k, order, free, key[k], 0, budget, stop, wish, scratch, ends, no_runs
+            graph, state, row, fix, order, free, key[k], 0, budget, stop, assigned, work, ends, no_runs
         )
         if not found[k] and not stop[0]:
             # The tables of the runs are made for the first key that needs them.
@@ -190,20 +190,7 @@ def attempt_keys(
                 needed, strict_needed = runs_needed(graph, ends), runs_needed(graph, strict)
             left = budget - failures[k]
             found[k], counter, more = attempt(
-                graph,
-                state,
-                row,
-                wished_k,
-                order,
-                free,
-                key[k],
-                counter,
-                left,
-                stop,
-                wish,
-                scratch,
-                ends,
-                needed,
+                graph, state, row, fix, order, free, key[k], counter, left, stop, assigned, work, ends, needed
             )
             failures[k] += more
             if not found[k] and strict_needed[0] <= graph.chips:

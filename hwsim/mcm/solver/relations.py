@@ -1,4 +1,4 @@
-"""What the solver knows of a graph before it starts: who reaches whom, and what follows from that for chips.
+"""Relations of a graph that the solver uses: which node reaches which, and what follows from that for chips.
 
 Three facts about an edge u -> w that is not the only path from u to w (it is *doubled*: inner nodes x lie on others),
 under the rules of the MCM paper, section 3; proofs in docs/log/mcm.md:
@@ -70,7 +70,7 @@ class Relations(NamedTuple):
 
 
 def relate(graph: Graph, chips: int, sram_bytes: int, rules: Constraints) -> Relations:
-    """What the solver reads of a graph under these rules.
+    """A graph under these rules, as the solver reads it.
 
     Raises:
         InputError: the graph has a cycle and the acyclic rule is on.

@@ -40,7 +40,7 @@ def search(
     relations: Relations,
     state: State,
     weights: NDArray[np.float32],
-    wished: NDArray[np.int16],
+    proposed: NDArray[np.int16],
     order: NDArray[np.int64],
     free_order: bool,
     key: np.uint64,
@@ -52,7 +52,7 @@ def search(
     Args:
         relations, state: the graph and the root.
         weights: float32 [N, C] for SAMPLE; [0, C] for FIX.
-        wished: int16 [N] for FIX (-1: no wish); [0] for SAMPLE.
+        proposed: int16 [N] for FIX (-1: none); [0] for SAMPLE.
         order: int64 [N], the nodes; changed where `free_order`.
         free_order: whether the order is drawn from the key, and again at restarts.
         budget: decisions that may be taken back.
@@ -70,14 +70,14 @@ def search(
     if free_order:
         counter = shuffle(order, key, counter)
     # Invariant: the first `depth` decisions are made, and `state` holds all their consequences. Nodes before `at` in
-    # the order are fixed or, in the first pass of FIX, cannot have their wish.
+    # the order are fixed or, in the first pass of FIX, cannot have their proposed chip.
     depth, at, any_chip = 0, 0, int(sampling)
     while True:
-        at = _next_open(state.fixed, state.domain, wished, order, at, any_chip)
+        at = _next_open(state.fixed, state.domain, proposed, order, at, any_chip)
         if at == n:
             if any_chip:
                 return VALID, failures
-            # FIX: all wishes that can be kept are kept. The second pass gives the other nodes any chip.
+            # FIX: all proposed chips that can be kept are kept. The second pass gives the other nodes any chip.
             at, any_chip = 0, 1
             continue
         node = order[at]
@@ -86,7 +86,7 @@ def search(
             counter += 1
             chip = pick(state.domain[node], weights[node] if sampling else even, where, fall)
         else:
-            chip = int(wished[node])
+            chip = int(proposed[node])
         decisions[depth, AT], decisions[depth, ANY_CHIP] = at, any_chip
         decisions[depth, NODE], decisions[depth, CHIP] = node, chip
         decisions[depth, TRAIL], decisions[depth, LATEST], decisions[depth, TOP] = mark_of(state)
@@ -119,21 +119,22 @@ def search(
 def _next_open(
     fixed: NDArray[np.int64],
     domain: NDArray[np.int64],
-    wished: NDArray[np.int16],
+    proposed: NDArray[np.int16],
     order: NDArray[np.int64],
     at: int,
     any_chip: int,
 ) -> int:
     """The next place in the order, from `at` on, whose node is to be decided; N if there is none.
 
-    That is one with more than one chip left, and in the first pass of FIX (not `any_chip`) one that can have its wish.
+    That is one with more than one chip left, and in the first pass of FIX (not `any_chip`) one that can have its
+    proposed chip.
     """
     is_open = False
     while not is_open and at < len(order):
         node = order[at]
         is_open = fixed[node] == 0
         if is_open and not any_chip:
-            chip = int(wished[node])
+            chip = int(proposed[node])
             is_open = chip >= 0 and domain[node] >> chip & 1 == 1
         at += 1
     return at - 1 if is_open else len(order)
@@ -178,23 +179,23 @@ def propagate_root(relations: Relations) -> tuple[State, bool]:
 def search_keys(
     relations: Relations,
     weights: NDArray[np.float32],
-    wished: NDArray[np.int16],
+    proposed: NDArray[np.int16],
     orders: NDArray[np.int64],
     key: NDArray[np.uint64],
     budget: NDArray[np.int64],
     stop: NDArray[np.int64],
 ) -> tuple[NDArray[np.int16], NDArray[np.int64], NDArray[np.int64]]:
-    """A partition a key: assignment int16 [B, N] (-1 if none), status int64 [B], decisions taken back int64 [B].
+    """A partition per key: assignment int16 [B, N] (-1 if none), status int64 [B], decisions taken back int64 [B].
 
-    `weights` [1 or B, N, C] for SAMPLE; `wished` [B, N] for FIX, [0, 0] for SAMPLE; `orders` [1 or B, N] or [0, N] for
-    random ones; `budget` int64 [B], decisions that may be taken back; `stop` as in `search`.
+    `weights` [1 or B, N, C] for SAMPLE; `proposed` [B, N] for FIX, [0, 0] for SAMPLE; `orders` [1 or B, N] or [0, N]
+    for random ones; `budget` int64 [B], decisions that may be taken back; `stop` as in `search`.
     """
-    count, n, free, fixing = len(key), len(relations.weight), len(orders) == 0, len(wished) > 0
+    count, n, free, fixing = len(key), len(relations.weight), len(orders) == 0, len(proposed) > 0
     out = np.full((count, n), -1, np.int16)
     status, failures = np.full(count, BUDGET, np.int64), np.zeros(count, np.int64)
     state, alive = propagate_root(relations)
     root = mark_of(state)
-    no_weights, no_wish = np.zeros((0, relations.chips), np.float32), np.zeros(0, np.int16)
+    no_weights, no_proposal = np.zeros((0, relations.chips), np.float32), np.zeros(0, np.int16)
     order = np.empty(n, np.int64)
     for k in range(count):
         if not alive:
@@ -205,8 +206,8 @@ def search_keys(
         for v in range(n):
             order[v] = v if free else orders[min(k, len(orders) - 1), v]
         row = no_weights if fixing else weights[min(k, len(weights) - 1)]
-        wish = wished[k] if fixing else no_wish
-        status[k], failures[k] = search(relations, state, row, wish, order, free, key[k], budget[k], stop)
+        proposal = proposed[k] if fixing else no_proposal
+        status[k], failures[k] = search(relations, state, row, proposal, order, free, key[k], budget[k], stop)
         if status[k] == VALID:
             for v in range(n):
                 out[k, v] = state.lo[v]

@@ -2,7 +2,7 @@
 
 Source: MCM paper, section 4.2. What is done for a key, and how that departs from the paper:
 `hwsim/mcm/solver/attempts.py`. Memory is a rule of this solver: the weights on a chip fit in its SRAM (the paper
-leaves all of constraint 4 to the compiler). A `Mender` puts the baseline's partition where FIX finds none.
+leaves all of constraint 4 to the compiler). A `Repairer` puts the baseline's partition where FIX finds none.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of B keys.
+    """The answers for B keys.
 
     Attributes:
         assignment: int16 [B, N], chips; a row of -1 if there is none.
@@ -145,26 +145,26 @@ class Solver:
         backtracks: int = BACKTRACKS,
         seconds: float | None = None,
     ) -> Answer:
-        """FIX: a proposal int16 [B, N] (-1: no wish), each node left on its chip where its domain still has it.
+        """FIX: a proposal int16 [B, N] (-1: none), each node left on its chip where its domain still has it.
 
         A proposal that is valid comes back unchanged. The other arguments are those of `sample`.
 
         Raises:
             ValueError: a shape, an order that is none, or a budget below 0.
         """
-        wished = np.ascontiguousarray(proposed, np.int16)
-        if wished.shape != (len(keys), len(self.graph)):
+        proposed = np.ascontiguousarray(proposed, np.int16)
+        if proposed.shape != (len(keys), len(self.graph)):
             raise ValueError(
-                f"proposed: expected [{len(keys)}, {len(self.graph)}], received {list(wished.shape)}"
+                f"proposed: expected [{len(keys)}, {len(self.graph)}], received {list(proposed.shape)}"
             )
-        wished = np.where((wished < 0) | (wished >= self.package.chips), np.int16(-1), wished)
+        proposed = np.where((proposed < 0) | (proposed >= self.package.chips), np.int16(-1), proposed)
         even = np.ones((1, 1, self.package.chips), np.float32)
-        return self._run(even, wished, keys, order, backtracks, seconds)
+        return self._run(even, proposed, keys, order, backtracks, seconds)
 
     def _run(
         self,
         p: NDArray[np.float32],
-        wished: NDArray[np.int16],
+        proposed: NDArray[np.int16],
         keys: NDArray[np.uint64],
         order: NDArray[np.int64] | None,
         backtracks: int,
@@ -181,13 +181,15 @@ class Solver:
             or len(orders) not in (1, len(keys))
             or (np.sort(orders, axis=1) != np.arange(n)).any()
         ):
-            raise ValueError(f"order: expected the numbers 0 to {n - 1}, once each, a row or a row a key")
+            raise ValueError(
+                f"order: expected the numbers 0 to {n - 1}, once each, in one row or a row per key"
+            )
         number = np.ascontiguousarray(keys, np.uint64)
         if seconds is not None:  # compile before the clock runs
-            attempt_keys(self.positions, p, wished[:0], orders, number[:0], 0, np.zeros(1, np.int64))
+            attempt_keys(self.positions, p, proposed[:0], orders, number[:0], 0, np.zeros(1, np.int64))
         with clock(seconds) as stop:
             assignment, found, failures = attempt_keys(
-                self.positions, p, wished, orders, number, backtracks, stop
+                self.positions, p, proposed, orders, number, backtracks, stop
             )
             status = np.where(found, VALID, BUDGET).astype(np.int64)
             rest = np.flatnonzero(~found)
@@ -195,7 +197,7 @@ class Solver:
                 assignment[rest], status[rest], more = search_keys(
                     self.relations,
                     p[rest] if len(p) > 1 else p,
-                    wished[rest] if len(wished) else wished,
+                    proposed[rest] if len(proposed) else proposed,
                     orders[rest] if len(orders) > 1 else orders,
                     number[rest],
                     np.maximum(backtracks - failures[rest], 1),
@@ -291,12 +293,12 @@ _FIX_STREAM = 0x666978
 
 
 @dataclass(frozen=True)
-class Mender:
-    """What mends.
+class Repairer:
+    """Repairs partitions by a solver, and takes the baseline where the solver finds none.
 
     Attributes:
-        solver: does.
-        baseline: int16 [N], the valid partition that stands in.
+        solver: of the package's rules.
+        baseline: int16 [N], a valid partition.
         backtracks: decisions that the solver may take back for a partition.
     """
 
@@ -307,7 +309,7 @@ class Mender:
     def fix(
         self, place: NDArray[np.int16], key: Keys, valid: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-        """Partitions [B, N], those not `valid` [B] repaired by FIX; for which [B] the baseline stands in."""
+        """Partitions [B, N], those that are not `valid` [B] repaired by FIX; and bool [B]: replaced by the baseline."""
         stands_in = np.zeros(len(place), np.bool_)
         if valid.all():
             return place, stands_in
@@ -319,7 +321,7 @@ class Mender:
         return out, stands_in
 
     def found(self, answer: Answer) -> NDArray[np.int16]:
-        """What the solver found, and the baseline's partition where it found nothing within its limit."""
+        """The partitions that the solver found; the baseline's if it found none within its limit."""
         partitions: NDArray[np.int16] = np.where(
             answer.valid[:, None], answer.assignment, self.baseline[None]
         )

@@ -1,8 +1,8 @@
 """From chips that keep precedence to a partition under all rules, front to back. Kernels.
 
-Nodes are placed in the graph's order. Each goes to the chip that it was given (its wish) if no check rejects that: a
-valid partition stays as it is. Otherwise it goes to a chip drawn from its probabilities, among the chips up to its
-readers' wishes; if all of those are rejected, to the first later one that is not. The checks of a chip, in this order:
+Nodes are placed in the graph's order. Each goes to its assigned chip if no check rejects that: a valid partition stays
+as it is. Otherwise it goes to a chip drawn from its probabilities, among the chips up to its readers' assigned chips;
+if all of those are rejected, to the first later one that is not. The checks of a chip, in this order:
 
 - memory: it has no room for the node, or the two chips of a doubled edge have no room for its remaining inner nodes;
 - doubled edges, of which the node is an inner node: it belongs on the chip of the edge's source or on one other, which
@@ -11,7 +11,7 @@ readers' wishes; if all of those are rejected, to the first later one that is no
 - waiting nodes: one would be left without a chip, by what `may_find_chip` sees.
 
 If no chip is left the sweep goes back to the latest node to blame and tries its other chips. Up to the place of the
-failure wishes are then ignored, and chips that need no new arrow come first.
+failure assigned chips are then ignored, and chips that need no new arrow come first.
 
 Source: this file's own (the going back is conflict-directed backjumping: Prosser, "Hybrid algorithms for the constraint
 satisfaction problem", Computational Intelligence 1993). The MCM paper leaves repair to CP-SAT (section 4.2).
@@ -246,12 +246,12 @@ def sweep(
     graph: Positions,
     state: SweepState,
     weights: NDArray[np.float32],
-    wish: NDArray[np.int64],
+    assigned: NDArray[np.int64],
     key: np.uint64,
     counter: int,
     limit: int,
 ) -> tuple[bool, int, int]:
-    """A partition in `state.chip` [N] by position, near `wish` int64 [N], which keeps precedence.
+    """A partition in `state.chip` [N] by position, near `assigned` int64 [N], which keeps precedence.
 
     `weights` float32 [N, C] by node or [1, C]; at most `limit` placements are taken back.
 
@@ -270,24 +270,24 @@ def sweep(
     # Invariant: nodes before `node` are placed and keep all rules, and everything in the state follows from them:
     # the trail up to `size`, the arrows in `block`. Below `careful` the sweep has failed before.
     node, size, block, failures, careful = 0, 0, 0, 0, 0
-    while node < len(wish):
+    while node < len(assigned):
         # Earlier chips than those of what the node reads would turn an edge back.
         reads, first = read_chips[node], max(last(read_chips[node]), 0)
         left = allowed[node] & ~tried[node] & ~((1 << first) - 1)
         # It does not wait any more.
         update_joins(joins, join_at, node, 0)
         culprit, other = other_culprit[node], -1
-        chip, fits, old_size, old_block = wish[node], False, size, block
-        keep_wish = node >= careful and left >> chip & 1
+        chip, fits, old_size, old_block = assigned[node], False, size, block
+        keep_assigned = node >= careful and left >> chip & 1
         while left:
-            if not keep_wish:
+            if not keep_assigned:
                 row = weights[min(graph.node[node], len(weights) - 1)]
                 number = keys.uniform(key, np.uint64(counter))
                 chip = _draw_chip(
-                    out_start, out, wish, arrows, row, left, reads, block, node, careful, number
+                    out_start, out, assigned, arrows, row, left, reads, block, node, careful, number
                 )
                 counter += 1
-            keep_wish = False
+            keep_assigned = False
             left &= ~(1 << chip)
             # Memory, and doubled edges of which this is an inner node.
             fits = free_bytes[chip] >= weight[node]
@@ -327,7 +327,7 @@ def sweep(
             # Waiting nodes for which something changed: by new arrows all joins, else the node's readers; and the
             # readers of doubled edges, which may have a single chip left.
             if fits and graph.triangle:
-                stranded = len(wish)
+                stranded = len(assigned)
                 direct = joins[-1] if new_sources else out_start[node + 1] - out_start[node]
                 for k in range(direct + inner_start[node + 1] - inner_start[node]):
                     if k >= direct:
@@ -340,7 +340,7 @@ def sweep(
                         and not may_find_chip(arrows, block, read_chips[waiting], allowed[waiting])
                     ):
                         stranded = waiting
-                if stranded < len(wish):
+                if stranded < len(assigned):
                     fits = False
                     culprit, other = blame(culprit, other, drawn_by[old_block], node)
                     culprit, other = blame_sources(
@@ -400,7 +400,7 @@ def sweep(
 def _draw_chip(
     out_start: NDArray[np.int64],
     out: NDArray[np.int64],
-    wish: NDArray[np.int64],
+    assigned: NDArray[np.int64],
     arrows: NDArray[np.int64],
     weights: NDArray[np.float32],
     left: int,
@@ -412,10 +412,10 @@ def _draw_chip(
 ) -> int:
     """One of the chips `left` for a node, drawn in proportion to weights [C] by a number uniform on [0, 1)."""
     first = max(last(reads), 0)
-    # Not behind the wish of a reader if possible: the reader would have to move too.
+    # Not behind the assigned chip of a reader if possible: the reader would have to move too.
     until = arrows.shape[2] - 1
     for k in range(out_start[node], out_start[node + 1]):
-        until = min(until, wish[out[k]])
+        until = min(until, assigned[out[k]])
     pool = left & ((1 << (max(first, until) + 1)) - 1)
     # Where the sweep has failed before, chips without new arrows come first: arrows limit what follows.
     quiet = 0

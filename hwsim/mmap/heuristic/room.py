@@ -1,4 +1,4 @@
-"""What the heuristic holds of fast memory and of copies in flight, and its search for a prefetch interval.
+"""The heuristic's state of fast memory and of copies in flight, and its search for a prefetch interval.
 
 Source: XLA's memory space assignment (`hwsim/mmap/heuristic/assignment.py` names it). Unlike the game it places in
 any order of time, so that every interval is compared with every other. Copies overlap: each direction is a queue (first

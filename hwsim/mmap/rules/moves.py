@@ -216,19 +216,19 @@ def is_over(tables: Tables, state: GameState) -> bool:
 
 
 @kernel
-def find_legal(tables: Tables, state: GameState, wish: int, words: Words) -> tuple[int, Outcome]:
-    """The wish or the first legal action of its fixed order of fallbacks, with its outcome; illegal: a dead end.
+def find_legal(tables: Tables, state: GameState, proposal: int, words: Words) -> tuple[int, Outcome]:
+    """The proposed action, or the first legal one of its fallbacks, with its outcome; illegal: a dead end.
 
     Copy, NoCopy, Drop; NoCopy, Copy, Drop; Drop, NoCopy, Copy.
     """
     # A loop, so that `outcome_of` is compiled into this once.
-    action = wish
+    action = proposal
     for turn in range(3):
-        # The second choice keeps the buffer in fast memory if the wish did; the third is what is left.
+        # The second choice keeps the buffer in fast memory if the proposal did; the third is what is left.
         if turn == 1:
-            action = COPY if wish == NO_COPY else NO_COPY
+            action = COPY if proposal == NO_COPY else NO_COPY
         elif turn == 2:
-            action = COPY if wish == DROP else DROP
+            action = COPY if proposal == DROP else DROP
         outcome = outcome_of(tables, state, action, words)
         if outcome.legal:
             break
@@ -251,11 +251,11 @@ def leave_dead_end(tables: Tables, state: GameState) -> None:
 
 @kernel
 def play_proposal(tables: Tables, state: GameState, proposal: NDArray[np.int16], words: Words) -> None:
-    """Play a whole game by wishes int16 [N]; `find_legal` says what replaces an illegal one."""
+    """Play a whole game by a proposal int16 [N]; `find_legal` says what replaces an illegal action."""
     restart(tables, state)
     while not is_over(tables, state):
         action, outcome = find_legal(tables, state, proposal[state.game[0].cursor], words)
-        # A dead end takes the cursor back, so that a wish may be asked for again.
+        # A dead end takes the cursor back, so that one buffer may be decided twice.
         if outcome.legal:
             play(tables, state, action, outcome)
         else:

@@ -1,1 +1,1 @@
-"""What is shown of a game: to an agent as arrays, to people as pixels; changes no state."""
+"""Views of a game: for agents as arrays, for people as pixels; they change no state."""

@@ -21,7 +21,7 @@ _NS = 1e9
 
 
 class Fixed(NamedTuple):
-    """What does not change in a game of N buffers and T steps.
+    """Constants of a game of N buffers and T steps.
 
     Attributes:
         size, demand: float32 [N], scaled, of each buffer.
@@ -64,7 +64,7 @@ class Arrays(NamedTuple):
 
 
 def build_fixed(tables: Tables, view: View) -> Fixed:
-    """What the observations of a program have in common."""
+    """The arrays that all observations of a program share."""
     buffer = tables.buffer
     next_use, group_before, group_after = _relations(tables)
     return Fixed(

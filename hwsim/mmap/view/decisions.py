@@ -1,4 +1,4 @@
-"""What an agent sees of decisions: the columns of buffers and of actions, and of the game as a whole.
+"""The observation of decisions: the columns of buffers and of actions, and of the game as a whole.
 
 Each kernel fills one row of a batch, of a game that is not over.
 """
@@ -72,7 +72,7 @@ def _fill_action(
     """Fill the columns of an action with this outcome."""
     columns[ACTION.legal] = outcome.legal
     columns[ACTION.offset] = outcome.offset / tables.capacity if outcome.offset >= 0 else -1.0
-    # Steps of no interval stay 0, which `has_interval` tells from the present step.
+    # Steps of no interval stay 0, which `has_interval` distinguishes from the present step.
     if outcome.first >= 0:
         columns[ACTION.has_interval] = 1
         columns[ACTION.first] = distance_from(fixed, outcome.first, now)

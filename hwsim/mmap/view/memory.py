@@ -1,4 +1,4 @@
-"""What an agent sees of fast memory: its map and profile, offsets, what copies may take, and what is held.
+"""The observation of fast memory: its map and profile, offsets, what copies may take, and what is held.
 
 Each kernel fills one row of a batch, of a game that is not over. Every interval that is placed begins at or before the
 present step. So those that reach into a window of steps are found by their last steps and by the list of outputs that

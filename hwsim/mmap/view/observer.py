@@ -1,4 +1,4 @@
-"""What an agent sees of a game, batched: the state representation of the MMapGame paper, section 4.3.1.
+"""The observation of games, batched: the state representation of the MMapGame paper, section 4.3.1.
 
 `hwsim/mmap/view/parts.py` has the settings, columns, shapes and ranges; `tests/hwsim/mmap/observe_twin.py` is the
 same in plain Python.

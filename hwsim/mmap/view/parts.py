@@ -1,11 +1,11 @@
-"""What an agent sees of a game: the shape and range of each part (the settings: `hwsim.stepwise.View`).
+"""The parts of an observation of a game: the shape and range of each part (the settings: `hwsim.stepwise.View`).
 
 Source: MMapGame paper, section 4.3.1 and table 1.
 
 Deviations: sizes and seconds are log1p times a constant and clipped at `LIMIT`, times are distances from the present
 step, so that numbers are of order 1 and mean the same in another program. Identifiers, which mean nothing elsewhere,
 stand apart; relations say what they are for (same tensor, same group). Whether a group is placed or dropped is added: a
-group that a dead end dropped cannot be told from offsets. A step outside the program is a free cell in the map, but -1
+group that a dead end dropped cannot be seen from offsets. A step outside the program is a free cell in the map, but -1
 in the supply profile. With `held`, which is not in the paper, an agent sees which tensors still lie in fast memory for
 a NoCopy at their next use, and what of that each action would write over.
 """

@@ -1,4 +1,4 @@
-"""What one op can do, as columns of a linear program: a joint placement of its tensors, and how much was prefetched.
+"""The options of one op as columns of a linear program: a joint placement of its tensors, and an amount prefetched.
 
 Source: the configuration (Dantzig-Wolfe) formulation of resource allocation: one variable for each joint choice, so
 that the roofline's maximum is taken before the program is made linear. `docs/explanations/exact.md` has the model
@@ -249,7 +249,7 @@ def _at(tables: Tables, op: int, moved: Floats, change: Floats, used: Floats) ->
 
 
 def _is_dominated(duration: Floats, used: Floats, idle: Floats) -> NDArray[np.bool_]:
-    """bool [C, V]: another vertex of the row is no worse (of equal ones, the first stays)."""
+    """bool [C, V]: another vertex of the row is no worse (the first of equal vertices stays)."""
     net = idle - used
     out: NDArray[np.bool_] = np.zeros(duration.shape, np.bool_)
     for v in range(duration.shape[1]):

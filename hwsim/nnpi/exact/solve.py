@@ -1,4 +1,4 @@
-"""How fast can any mapping be: a proven lower bound on latency, and the mapping that the proof suggests.
+"""A proven lower bound on the latency of all mappings, and the mapping that the proof suggests.
 
 Source: mixed-integer programming by branch and cut; HiGHS (Huangfu and Hall, Math. Prog. Comp. 2018) through
 `scipy.optimize.milp`. The program is a relaxation of the full model (`hwsim/nnpi/exact/model.py`,
@@ -9,8 +9,8 @@ activations live in it.
 
 Deviations: first the linear relaxation gives a bound that holds whatever HiGHS's tolerances (`linear_bound`); that of
 the branch and cut is HiGHS's number less a margin, see `margin`. The better one counts. Of a large program whose parts
-repeat, neither would end: its multipliers are tied, and its shares rounded, see `hwsim.tied_program`. A program that
-would not fit in memory is made smaller by a fixed rule, see `tabulate`.
+repeat, neither would end: its multipliers are tied, and its shares rounded, see `hwsim.tied_linear_program`. A program
+that would not fit in memory is made smaller by a fixed rule, see `tabulate`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Ints, Tables
 from hwsim.problem import Bound, Mapping16
-from hwsim.tied_program import tied_bound
+from hwsim.tied_linear_program import tied_bound
 
 ROUNDING = 1e-9
 """Relative allowance for float rounding in tables, columns and sums."""
@@ -121,7 +121,7 @@ RELAXED = "relaxation"
 
 @dataclass(frozen=True)
 class ExactResult:
-    """What a solve gave.
+    """The result of a solve.
 
     Attributes:
         bound_s: no capacity-valid mapping has a noise-free latency below this.
@@ -258,7 +258,7 @@ class _Case:
     def tied(self, model: Model, entries: int) -> ExactResult | None:
         """By multipliers tied over what is alike; None if the parts of the program hardly repeat."""
         found = tied_bound(model.program, self.until)
-        if found is None or not found.settled:
+        if found is None or not found.converged:
             return None
         rows, variables = model.program.matrix.shape
         proof = (

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from hwsim.family import Effects, Family, Model, Parameter, PartTimes
 from hwsim.jit import kernel
 from hwsim.keys import uniform
+from hwsim.nnpi.annealing import CHANCE, DRAWS, move
 from hwsim.nnpi.family.cost import Tape, Terms, gradients, no_tape, predictions, seconds
 from hwsim.nnpi.family.op_times import op_slopes
 from hwsim.nnpi.family.terms import ACCESS_SHARE, EFFECTS, LAUNCH_S, Layout
-from hwsim.nnpi.polish import CHANCE, DRAWS, move
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
 from hwsim.nnpi.tables import Tables
@@ -62,7 +62,7 @@ def anneal(
 COLD = 0.01
 """The last temperature of a local search, as a share of the first."""
 LEAST_S = 1e-300
-"""What takes no time at all takes so much, so that shares of it exist."""
+"""The least time of anything, so that its shares are defined."""
 
 
 class NnpiFamily(Family):
@@ -168,5 +168,5 @@ class NnpiFamily(Family):
         return found
 
     def first(self) -> Mapping[str, Mapping16]:
-        """What each of the compiler's rules makes of the workload."""
+        """The mapping of each of the compiler's rules."""
         return {name: compile_map(self._tables, rule) for name, rule in RULES.items()}

@@ -1,4 +1,4 @@
-"""What measurements taught, as a chip file: fitted values, each with its 90 % interval and what the file said before.
+"""A fitted chip file: each fitted value with its 90 % interval and the value before.
 
 A chip file has no place for latencies of accesses, for transfers that wait, and for single ops: who calls says what
 becomes of them.

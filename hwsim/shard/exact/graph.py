@@ -1,4 +1,4 @@
-"""What the kernels of the solver read: nodes with choices, edges with tables of costs, memory over time.
+"""Arrays for the kernels of the solver: nodes with choices, edges with tables of costs, memory over time.
 
 n nodes, E edges, T points of time, S choices of all nodes in a row. Only those points of time count at which memory can
 bind.

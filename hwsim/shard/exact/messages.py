@@ -19,7 +19,7 @@ from hwsim.shard.exact.graph import Floats, Graph, Int32s, Int64s
 
 
 class Messages(NamedTuple):
-    """What edges tell their nodes: float64 rows, an edge's for its node a from at_a[e] on, for b from at_b[e] on."""
+    """Messages of edges to nodes: float64, those of edge e to its node a from at_a[e] on, to b from at_b[e] on."""
 
     to_a: Floats
     to_b: Floats
@@ -122,9 +122,9 @@ def sweep(graph: Graph, messages: Messages, byte: Floats, forward: bool) -> floa
         for q in range(near_at[v], near_at[v + 1]):
             earlier = near_node[q] < v
             middle += earlier
-            heard, at = (to_b, at_b[near_edge[q]]) if earlier else (to_a, at_a[near_edge[q]])
+            received, at = (to_b, at_b[near_edge[q]]) if earlier else (to_a, at_a[near_edge[q]])
             for s in range(count):
-                belief[s] += heard[at + s]
+                belief[s] += received[at + s]
         before, after = middle - near_at[v], near_at[v + 1] - middle
         ahead = after if forward else before
         # A node lies on as many chains as it has edges to the side with more of them, each with an equal share of it.
@@ -134,9 +134,9 @@ def sweep(graph: Graph, messages: Messages, byte: Floats, forward: bool) -> floa
         begin = middle if forward else near_at[v]
         for q in range(begin, begin + ahead):
             e = near_edge[q]
-            heard, at = (to_a, at_a[e]) if forward else (to_b, at_b[e])
+            received, at = (to_a, at_a[e]) if forward else (to_b, at_b[e])
             for s in range(count):
-                left[s] = share * belief[s] - heard[at + s]
+                left[s] = share * belief[s] - received[at + s]
             if forward:
                 bound += send_forward(
                     graph.table, graph.at[e], left, count, to_b, at_b[e], at_b[e + 1] - at_b[e]

@@ -177,7 +177,7 @@ GROWTH = 2
 
 @dataclass(frozen=True)
 class Rule:
-    """How a node that was eliminated is chosen: by the choices of the nodes beside it.
+    """The rule for the choice of an eliminated node, by the choices of its neighbours.
 
     Attributes:
         node: its number.
@@ -337,7 +337,7 @@ MOST_ROUNDS = 6
 
 @dataclass(frozen=True)
 class Reduced:
-    """What is left of an instance.
+    """A reduced instance.
 
     Attributes:
         graph: the rest.

@@ -41,7 +41,7 @@ class Solution:
 
 
 class Common:
-    """What the threads know in common: the best mapping, the bound, and messages to read solutions off.
+    """State shared by the threads: the best mapping, the bound, and messages from which solutions are read.
 
     Attributes:
         best: int16 [N], the best mapping found, None before there is any.
@@ -64,12 +64,12 @@ class Common:
 
     @property
     def graph(self) -> Graph:
-        """What the reductions leave."""
+        """The reduced instance."""
         return self.reduced.graph
 
     @property
     def to_beat(self) -> float:
-        """What the incumbent costs."""
+        """The cost of the incumbent."""
         return math.inf if self.incumbent is None else self.incumbent.cost
 
     @property

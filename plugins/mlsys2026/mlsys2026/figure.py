@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from egrl.figures.drawing import Drawing, plain
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from mlsys2026.judge import replay
 from mlsys2026.problem import Mlsys2026
 from workloads.errors import InputError

@@ -93,7 +93,7 @@ class Mlsys2026:
             instance.name,
             CHIP,
             UNIT,
-            rival="one op per step",
+            baseline_name="one op per step",
             evaluated="schedules",
             step="step",
             plan_file=PLAN_FILE,

@@ -23,7 +23,7 @@ from egrl.calibrate.measured import Network
 from egrl.calibrate.measured import networks as networks_of
 from egrl.calibrate.report import _errors
 from egrl.cli.main import main
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.family import Estimate, Model, PartTimes
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem

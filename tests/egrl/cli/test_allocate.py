@@ -14,7 +14,7 @@ from commands import refuse
 from egrl.cli.allocate import failure
 from egrl.cli.main import main
 from egrl.runs import allocation
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.allocation.judge import judge
 from toys import TOYS
 from workloads.errors import InputError

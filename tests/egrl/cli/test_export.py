@@ -13,9 +13,9 @@ import pytest
 from commands import refuse
 
 from egrl.cli.main import main
-from egrl.cli.problem_flags import subject_of
+from egrl.problems import build_problem
 from egrl.runs import allocation, mapping_export
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from onnx_models import Net
 from workloads.load import load
 from workloads.serialize import to_json
@@ -176,7 +176,7 @@ def test_no_name_is_a_formula_in_a_table(tmp_path):
         op["name"] = names.get(op["name"], op["name"])
         op["inputs"] = [names.get(source, source) for source in op["inputs"]]
     (tmp_path / "strange.json").write_text(json.dumps(document))
-    problem = subject_of(str(tmp_path / "strange.json"), "nnpi", "", ())
+    problem = build_problem("nnpi", str(tmp_path / "strange.json"), "", ())
     mapping = problem.baseline.mapping
     packed = allocation.allocate(problem, mapping, 64, 1.0, 0)
     report = allocation.document(problem, "strange", packed, 64)

@@ -8,8 +8,8 @@ import json
 import pytest
 from commands import refuse
 
+from egrl.cli.list import known
 from egrl.cli.main import main
-from egrl.cli.settings import known
 from egrl.core import typed_tables
 from egrl.methods import METHODS
 from egrl.problems import PROBLEMS
@@ -84,6 +84,6 @@ def test_what_has_no_settings_says_so(capsys):
 
 
 def test_settings_of_a_base_have_their_meanings():
-    found = {each.key: each.meaning for each in known(KINDS["tag"][1](), "method")}
+    found = {each["name"]: each["meaning"] for each in known(KINDS["tag"][1](), "method")}
     assert found["method.elites"] == "best plans that completions learn from (K)"
     assert found["method.s"].startswith("best rewards of a vertex")

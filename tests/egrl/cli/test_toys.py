@@ -11,7 +11,7 @@ from toys import ABLE, TOYS
 from workloads.errors import InputError
 
 
-def test_a_problem_with_a_model_is_certified_against_its_rival():
+def test_a_problem_with_a_model_is_certified_against_its_baseline():
     chain = ABLE["chain"]()
     report, best = bound.bound_report(chain, 1.0, 0, {})
     assert report["gap"] == 0
@@ -40,7 +40,7 @@ def test_a_mapping_is_explained_as_far_as_the_problem_can(name, word):
     mapping = problem.baseline.mapping if name != "chain" else bound.bound_report(problem, 1.0, 0, {})[1]
     text = evaluate.text_of(evaluate.evaluation_report(problem, mapping, "m"))
     assert word in text
-    assert f"x {problem.about.rival}\n" in text
+    assert f"x {problem.about.baseline_name}\n" in text
 
 
 def test_only_places_are_drawn_as_places():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from egrl.cli.main import main
-from egrl.core.model_use import ModelUse
+from egrl.core.method import ModelUse
 
 PLAY = [
     *("run", "--problem", "mmap", "--workload", "alexnet_train_batch_32", "--method", "muzero", "--quiet"),

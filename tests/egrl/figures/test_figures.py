@@ -13,7 +13,7 @@ from commands import drawn, refused_figure
 
 from egrl.cli.main import main
 from egrl.figures import FIGURES
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 
 
 @pytest.fixture(scope="module")

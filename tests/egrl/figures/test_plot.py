@@ -15,7 +15,7 @@ from egrl.figures import FIGURES
 from egrl.figures.curves import draw
 from egrl.figures.drawing import plain
 from egrl.figures.repetitions import SAME_RESULT, PlottedRun, distinct, labels, to_plot
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from egrl.runs.resume import RESUMABLE
 from workloads.errors import InputError
 

@@ -10,7 +10,7 @@ import pytest
 from commands import refused_figure
 
 from egrl.cli.main import main
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.mmap.problem import MmapProblem
 
 

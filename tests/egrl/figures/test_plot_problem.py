@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from egrl.cli.main import main
 from egrl.figures import bands, breakdown, shift, utilisation
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasExplanation
 from hwsim.nnpi.problem import NnpiProblem
 from toys import TOYS
@@ -124,9 +124,9 @@ def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_
     assert drawing.numbers["best"]["mean_share"] == pytest.approx(mean / [2**35, 24 * 2**20, 4 * 2**20])
 
 
-def test_every_picture_has_the_name_of_the_problems_own_rival(runs):
+def test_every_picture_has_the_name_of_the_problems_own_baseline(runs):
     run = PastRun.read(runs["warm"])
-    run.problem.about = replace(run.problem.about, rival="the first fit")
+    run.problem.about = replace(run.problem.about, baseline_name="the first fit")
     for figure in (utilisation, bands, breakdown, shift):
         drawing = figure.draw([run])
         said = [text.get_text() for text in drawing.figure.findobj(Text)]

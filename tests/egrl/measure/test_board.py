@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egrl.measure import board_process
-from egrl.measure.answers import Answer, BoardDied, BoardFailure, BoardSilent, answer_of, parse_answer
+from egrl.measure.board import Answer, BoardDied, BoardFailure, BoardSilent, answer_of, parse_answer
 from egrl.measure.board_process import BoardProcess
 from hwsim.problem import Status
 from workloads.errors import Notice

@@ -1,4 +1,4 @@
-"""What is measured afresh: the race of holder and challengers, its luck, its place in a run, and going on with it."""
+"""What is measured afresh: incumbent and challengers, their luck, the place in a run, and going on with it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import pytest
 import egrl
 from egrl.core.executor import CONFIRMED
 from egrl.figures.curves import draw
+from egrl.measure.challenge import FAILED, Challenge, Fresh
 from egrl.measure.confirming import FILE
-from egrl.measure.race import FAILED, Fresh, Race
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from egrl.runs.progress import best_text
 
 ALEXNET_S = 1e-3
 
 
-def race(*answers: tuple[str, float | None]) -> Race:
-    found = Race("median", 0.05)
+def challenge(*answers: tuple[str, float | None]) -> Challenge:
+    found = Challenge("median", 0.05)
     for number, (key, latency_s) in enumerate(answers):
         found.run(Fresh(number, number, key, () if latency_s is None else (latency_s,)))
     return found
@@ -34,22 +34,22 @@ def key(fresh: Fresh | None) -> str | None:
 
 def test_a_challenger_holds_only_once_it_was_as_good_as_often_as_the_holder():
     begun = [("a", 1.0), ("a", 1.0)]
-    once = race(*begun, ("b", 0.5))
-    assert (key(once.holder), key(once.challenger), once.due) == ("a", "b", False)
-    twice = race(*begun, ("b", 0.5), ("b", 0.9))
-    assert (key(twice.holder), key(twice.challenger), twice.due) == ("b", None, True)
-    unlucky = race(*begun, ("b", 0.5), ("b", 1.7))
-    assert (key(unlucky.holder), key(unlucky.challenger), unlucky.due) == ("a", None, True)
-    assert unlucky.held.samples == (1.0, 1.0)
+    once = challenge(*begun, ("b", 0.5))
+    assert (key(once.incumbent), key(once.challenger), once.due) == ("a", "b", False)
+    twice = challenge(*begun, ("b", 0.5), ("b", 0.9))
+    assert (key(twice.incumbent), key(twice.challenger), twice.due) == ("b", None, True)
+    unlucky = challenge(*begun, ("b", 0.5), ("b", 1.7))
+    assert (key(unlucky.incumbent), key(unlucky.challenger), unlucky.due) == ("a", None, True)
+    assert unlucky.confirmed.samples == (1.0, 1.0)
 
 
 def test_what_does_not_run_again_holds_no_more():
-    failed = race(("a", 1.0), ("a", None))
-    assert failed.holder is None
-    assert failed.held is None
-    assert race(("a", 1.0), ("a", None), ("b", 2.0)).holder.key == "b"
-    out = race(("a", 1.0), ("b", None))
-    assert (key(out.holder), out.challenger, out.samples["b"]) == ("a", None, FAILED)
+    failed = challenge(("a", 1.0), ("a", None))
+    assert failed.incumbent is None
+    assert failed.confirmed is None
+    assert challenge(("a", 1.0), ("a", None), ("b", 2.0)).incumbent.key == "b"
+    out = challenge(("a", 1.0), ("b", None))
+    assert (key(out.incumbent), out.challenger, out.samples["b"]) == ("a", None, FAILED)
 
 
 class Board:
@@ -86,7 +86,7 @@ def rows(path) -> list[dict[str, str]]:
 
 @pytest.mark.exhaustive
 def test_the_best_of_a_noisy_board_is_lucky_and_what_was_measured_afresh_is_not(tmp_path):
-    above, held, inside = [], [], []
+    above, confirmed, inside = [], [], []
     for seed in range(4):
         board = Board(0.05)
         search(board, gens=20, seed=seed, out=tmp_path / str(seed))
@@ -95,15 +95,15 @@ def test_the_best_of_a_noisy_board_is_lucky_and_what_was_measured_afresh_is_not(
         asked = [json.loads(line) for line in (tmp_path / str(seed) / FILE).read_text().splitlines()]
         answers = [line for line in asked if line["latency_s"] is not None]
         assert {line["generation"] for line in answers} <= set(range(1, 20))
-        assert len(answers) == 19  # the leader of the last generation has no next one to be measured in
+        assert len(answers) == 19  # the incumbent of the last generation has no next one to be measured in
         truth = [board.exact(json.loads(mapping)) for mapping in board.asked]
         fastest = truth[0] / min(truth)  # the baseline is asked first
         above.append(math.log(float(last["best_speedup"])) - math.log(fastest))
-        held.append(math.log(value) - math.log(fastest))
+        confirmed.append(math.log(value) - math.log(fastest))
         inside.append(low < high)
     assert all(inside)
     assert np.mean(above) > 0.05  # better than the best mapping that was ever measured is
-    assert np.mean(held) < np.mean(above) - 0.04
+    assert np.mean(confirmed) < np.mean(above) - 0.04
 
 
 def test_a_board_without_noise_confirms_nothing_and_neither_does_one_that_is_told_not_to(tmp_path):

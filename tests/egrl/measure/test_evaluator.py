@@ -19,12 +19,12 @@ from egrl.core.budget import GENERATION
 from egrl.core.failure import RunFailure
 from egrl.core.proposals import proposals
 from egrl.measure import records as measurements
-from egrl.measure.answers import BoardDied, BoardFailure
+from egrl.measure.board import BoardDied, BoardFailure
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.evaluator import FunctionBoard, name_of
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Status
 from toys import ToyRagged

@@ -11,7 +11,7 @@ import pytest
 
 from egrl.core.archive import Archive
 from egrl.core.proposals import proposals
-from egrl.measure.answers import BoardDied
+from egrl.measure.board import BoardDied
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.evaluator import FunctionBoard

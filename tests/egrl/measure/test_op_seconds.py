@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import egrl
-from egrl.measure.answers import answer_of, excerpt, quoted
+from egrl.measure.board import answer_of, excerpt, quoted
 from egrl.measure.op_seconds import MARGIN, ProfileReader, mean_profile
 from egrl.measure.records import LOG
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.capabilities import Parts
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -215,7 +215,7 @@ def evaluations(folder: Path):
 
 
 def expected(found, problem) -> np.ndarray:
-    from egrl.core.mapping_rows import rows_of
+    from egrl.core.mapping_file import rows_of
 
     rows = [profile_of(rows_of(problem, mapping)) for mapping in found.mapping]
     return np.array([[row.get(name, np.nan) for name in problem.parts.names] for row in rows], np.float32)

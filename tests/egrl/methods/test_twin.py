@@ -18,7 +18,7 @@ from egrl.methods.twin.inference import Inference, Scales
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit
 from egrl.methods.twin.proposer import SOURCES, Proposer, TwinConfig
 from egrl.runs.checkpoint import dumps, loads
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.family import Model
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package

@@ -16,7 +16,7 @@ from egrl.cli.main import main
 from egrl.report import explaining as explained
 from egrl.report.explaining import by_the_file, explaining
 from egrl.report.page import SAME_MODEL, page_of, sections
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.baseline import noise_free_cost
 from hwsim.nnpi.chip import load_chip
 from hwsim.sections import Bars

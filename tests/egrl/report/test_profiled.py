@@ -10,7 +10,7 @@ import pytest
 import egrl
 from egrl.cli.main import main
 from egrl.report.profiled import profiled, table
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load

@@ -59,13 +59,13 @@ def test_names_without_parts_tell_of_no_parts():
     assert PARTS not in [section.title for section in gained(problem, problem.baseline.mapping)]
 
 
-def test_the_words_are_those_of_the_page_and_the_rival_comes_first():
-    about = About("nnpi", "alexnet", "nnpi", rival="the compiler")
+def test_the_words_are_those_of_the_page_and_the_baseline_comes_first():
+    about = About("nnpi", "alexnet", "nnpi", baseline_name="the compiler")
     shown = Table("What moved", "Two weights lie elsewhere.", [("from", "")], [["dram"], ["llc"]])
     rows = glossary(about, [shown], "first", False).rows
     assert [row[0] for row in rows] == ["the compiler", "weight", "dram", "llc"]
     assert all(row[1] == MEANINGS[row[0]] for row in rows[1:])
-    other = glossary(dataclasses.replace(about, rival="the heuristic"), [], "greedy", False)
+    other = glossary(dataclasses.replace(about, baseline_name="the heuristic"), [], "greedy", False)
     assert [row[0] for row in other.rows] == ["the heuristic"]
     ((word, meaning),) = glossary(
         dataclasses.replace(about, stands_for="a compiler"), [], "first", False
@@ -74,7 +74,7 @@ def test_the_words_are_those_of_the_page_and_the_rival_comes_first():
         "the compiler, the rule",
         True,
     )
-    given = glossary(dataclasses.replace(about, rival="vela.csv"), [], "vela.csv", True)
+    given = glossary(dataclasses.replace(about, baseline_name="vela.csv"), [], "vela.csv", True)
     assert given.rows == [["vela.csv", "the mapping to beat: vela.csv, which --baseline names"]]
     assert f"<h2>{TITLE}</h2>" in page("t", "h", "s", [other])
 

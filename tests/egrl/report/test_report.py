@@ -22,7 +22,7 @@ from egrl.report.changes import gained, nodes
 from egrl.report.memory import memory
 from egrl.report.page import MOST_BYTES, page_of, sections
 from egrl.report.searching import FIRST, predictions
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from hwsim.family import Model
 from hwsim.sections import Bars, Box, Branch, Line, Lines, MemoryMap, MemoryMaps, Table, Trees
 from toys import ABLE

@@ -12,7 +12,7 @@ from commands import refuse
 
 from egrl.cli.main import main
 from egrl.report.memory import memory
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 
 NEEDED = {
     "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": float, "dur": float},

@@ -12,7 +12,7 @@ from commands import refuse
 
 from egrl import api
 from egrl.cli.main import main
-from egrl.runs import mapping_file
+from egrl.core import mapping_file
 from egrl.runs.certificate import reward_up, text_of
 from hwsim.capabilities import Solution
 from hwsim.nnpi.best_known import BOUNDS, best_known, proved, record_bound
@@ -235,7 +235,9 @@ def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
             "remarks": ["r"],
         },
     }
-    assert text_of(report, About("mmap", "w", "c", rival="the production heuristic")).splitlines() == [
+    assert text_of(
+        report, About("mmap", "w", "c", baseline_name="the production heuristic")
+    ).splitlines() == [
         "w on c: no mapping has a reward above 1.0000",
         "  proof       p",
         "  best known  1.0000 (s), 2.0000x the production heuristic",

@@ -22,7 +22,7 @@ from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs import checkpoint, chunks
 from egrl.runs.folder import RunFolder, check_settings
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from toys import ToyRagged
 from workloads.errors import InputError
 

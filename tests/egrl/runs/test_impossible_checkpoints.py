@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from egrl.cli.main import main
-from egrl.core.alike import unlike
+from egrl.core.state import state_mismatch
 from egrl.runs import checkpoint
 
 
@@ -76,9 +76,9 @@ def test_whatever_is_put_in_the_place_of_a_value_ends_in_one_line(run, value, ca
 
 def test_a_state_is_like_that_of_a_new_method():
     new = {"a": np.zeros((0, 3)), "b": [1, 2.0], "c": None, "d": {}, "e": np.zeros((2, 2))}
-    assert unlike(new, new) is None
+    assert state_mismatch(new, new) is None
     grown = {"a": np.ones((5, 3)), "b": [2.0, 1], "c": "text", "d": {"x": 1}, "e": np.ones((4, 2)), "f": 1}
-    assert unlike(new, grown) is None
+    assert state_mismatch(new, grown) is None
     for key, value in (
         ("a", np.zeros((0, 4))),
         ("a", 1),
@@ -88,5 +88,5 @@ def test_a_state_is_like_that_of_a_new_method():
         ("e", np.zeros((1, 2))),
         ("e", np.zeros((2, 2), np.int64)),
     ):
-        assert "method." + key in str(unlike(new, {**new, key: value}))
-    assert "keys" in str(unlike(new, {"a": 1}))
+        assert "method." + key in str(state_mismatch(new, {**new, key: value}))
+    assert "keys" in str(state_mismatch(new, {"a": 1}))

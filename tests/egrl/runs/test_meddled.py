@@ -17,7 +17,7 @@ from filelock import FileLock
 import egrl
 from egrl.cli.main import main
 from egrl.core.failure import RunFailure
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from workloads.errors import InputError, Notice
 
 

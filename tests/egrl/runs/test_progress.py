@@ -12,7 +12,6 @@ import pytest
 from egrl import api
 from egrl.core.budget import Budget
 from egrl.runs import progress
-from egrl.runs.config import RunConfig
 
 LINE = "egrl: compiling kernels (once for each part that is used) …\n"
 
@@ -47,13 +46,13 @@ def test_a_line_says_that_kernels_are_compiled_unless_quiet_is_wanted(tmp_path, 
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_a_search_says_it_before_its_progress(tmp_path, capsys, monkeypatch, quiet):
-    real, answer = RunConfig.build_problem, fresh_kernel(tmp_path)
+    real, answer = api.build_problem, fresh_kernel(tmp_path)
 
     def build(*given):
         assert answer(1) == 2
         return real(*given)
 
-    monkeypatch.setattr(RunConfig, "build_problem", build)
+    monkeypatch.setattr(api, "build_problem", build)
     out = tmp_path / "run"
     for how in ({"workload": "alexnet", "out": out, "method": "random"}, {"resume": out}):
         api.search(**how, evals=10 if "out" in how else 20, quiet=quiet)

@@ -15,7 +15,7 @@ from commands import TINY, fill_disk, metrics, outcome, refuse
 from filelock import FileLock
 
 from egrl.cli.main import main
-from egrl.core.stopping import HINT
+from egrl.core.interrupts import HINT
 from egrl.methods.annealing import AnnealingConfig
 from egrl.runs import checkpoint
 from egrl.runs.config import RunConfig, RunOptions

@@ -15,7 +15,7 @@ from plugged import run_all
 
 import egrl
 from egrl.cli.main import main
-from egrl.core.stopping import Interrupted
+from egrl.core.interrupts import Interrupted
 from egrl.methods.es import EsConfig
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.resume import code_flags, nothing_left

@@ -11,10 +11,10 @@ import pytest
 import egrl
 from egrl.core.version import VERSION
 from egrl.report.searching import settings
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from egrl.runs.summary import sentence
+from egrl.runs.text import about_of, start_word, table_of
 from egrl.runs.verdict import percent_up, verdict
-from egrl.runs.words import about_of, start_word, table_of
 from hwsim.problem import About
 
 
@@ -110,13 +110,18 @@ def test_a_fitted_file_that_is_off_by_more_than_the_gain_is_doubted(error, bound
 
 
 def test_the_words_are_those_of_the_problem_and_plain_ones_in_older_summaries():
-    about = About("nnpi", "w", "c", rival="the rival", evaluated="inferences", measured=True, place="memory")
+    about = About(
+        "nnpi", "w", "c", baseline_name="the other", evaluated="inferences", measured=True, place="memory"
+    )
     assert about_of({**summary(), "about": json.loads(json.dumps(table_of(about)))}) == about
     assert "1.2500x the baseline\n" in sentence(summary(about=None), "r")
     assert about_of(summary(about={"rival": 3, "measured": "yes", "other": "word"})) == About(
         "nnpi", "w", "c"
     )
-    assert (start_word(about.rival, "compiler"), start_word(about.rival, "cold")) == ("rival", "cold")
+    assert (start_word(about.baseline_name, "compiler"), start_word(about.baseline_name, "cold")) == (
+        "other",
+        "cold",
+    )
 
 
 @pytest.mark.parametrize(

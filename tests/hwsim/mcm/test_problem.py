@@ -47,7 +47,7 @@ def test_where_fix_finds_nothing_the_baseline_stands_in_and_epsilon_is_one(monke
     answer = problem.solver.fix(np.array([[0, 0, 2, 1]], np.int16), keys(1), None, 500)
     nothing = replace(answer, status=np.full_like(answer.status, BUDGET))
     assert not nothing.valid.any()
-    monkeypatch.setattr(problem, "_mender", replace(problem._mender, solver=_Answers(nothing)))
+    monkeypatch.setattr(problem, "_repairer", replace(problem._repairer, solver=_Answers(nothing)))
     valid = column(0, 0, 1, 1)
     found = problem.evaluate(np.concatenate([column(0, 0, 2, 1), valid]), keys(2))
     np.testing.assert_array_equal(found.repaired[0], problem.baseline.mapping)

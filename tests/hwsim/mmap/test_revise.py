@@ -154,7 +154,7 @@ def test_a_walk_is_the_plain_ones(program, chip, literal, drop_backup, key, hot)
         found = walk(tables, start, np.uint64(key), 12 * len(plain.decisions), hot, hot)
     wish, kept, best = plain.walk(start.tolist(), np.uint64(key), found.tried, hot * tables.most_s)
     event(f"{found.tried} tried, better {found.returned > 0}, lost {kept.state.lost}")
-    assert found.wish[:, 0].tolist() == wish
+    assert found.proposal[:, 0].tolist() == wish
     assert found.present_returned * tables.most_s == pytest.approx(kept.state.total, rel=1e-12, abs=1e-18)
     assert found.returned * tables.most_s == pytest.approx(best.state.total, rel=1e-12, abs=1e-18)
     if not kept.state.lost:
@@ -232,7 +232,7 @@ def test_games_given_up_do_not_count_and_the_rest_is_worth_more_every_time():
     for number in range(12):
         found = game.revised(wish, np.uint64(number), 40_000, 0.0, 0.0)
         assert 40_000 <= found.moves < 40_000 + len(tables.buffer)
-        wish = found.wish
+        wish = found.proposal
         values.append(found.returned)
     assert values == sorted(values)
     assert values[-1] > 0.44

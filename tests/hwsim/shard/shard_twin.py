@@ -122,7 +122,7 @@ class Twin:
         return min(fitting, key=lambda s: (*self.near(choice, n, s)[::-1], s != choice[n], s))
 
     def settle(self, choice: Choice) -> bool:
-        """As `_settle`."""
+        """As `_take_best_answers`."""
         changed = False
         for n in self.nodes:
             best = self.answer(choice, n)

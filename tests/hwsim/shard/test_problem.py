@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from egrl.runs import mapping_file
+from egrl.core import mapping_file
 from hwsim.problem import Bound, Status
 from hwsim.shard import solving
 from hwsim.shard.judge import exact_cost

@@ -12,10 +12,8 @@ from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
-from egrl.methods.graph_search import choose
-from egrl.methods.graph_search.decisions import Decisions
-from egrl.methods.graph_search.descent import GraphSearch
-from egrl.methods.graph_search.learned import (
+from egrl.methods.graph_search import bandits
+from egrl.methods.graph_search.completions import (
     Elites,
     LearnedConfig,
     LearnedDecisions,
@@ -24,6 +22,8 @@ from egrl.methods.graph_search.learned import (
     completions,
     softmax,
 )
+from egrl.methods.graph_search.decisions import Decisions
+from egrl.methods.graph_search.descent import GraphSearch
 from hwsim.fft.grammar import Codelet, Open, Split, rules
 from hwsim.fft.problem import FftConfig, FftProblem
 from toys import ToyGrammar, ToyRagged
@@ -110,7 +110,7 @@ def test_a_search_with_completions_that_learn_proposes_every_plan_once():
     problem = FftProblem(16, MODEL)
     rng = np.random.default_rng(0)
     learner = completions(problem.derivation, LearnedConfig(rate=5.0), rng)
-    search = GraphSearch(problem.derivation, 3, lambda _: choose.threshold(3, 0.1), rng, learner)
+    search = GraphSearch(problem.derivation, 3, lambda _: bandits.threshold(3, 0.1), rng, learner)
     proposed = []
     while (batch := search.ask()) is not None:
         proposed.append(batch.mapping.tobytes())

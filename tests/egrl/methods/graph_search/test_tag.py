@@ -18,7 +18,7 @@ from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
-from egrl.methods.graph_search import choose
+from egrl.methods.graph_search import bandits
 from egrl.methods.graph_search.decisions import Decisions
 from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.search_graph import SearchGraph
@@ -86,11 +86,11 @@ def sinks(derivation: Derivation) -> set[bytes]:
 
 def tag(derivation: Derivation, seed: int = 0, s: int = 3, parallel: int = 1) -> GraphSearch:
     rng = np.random.default_rng(seed)
-    return GraphSearch(derivation, s, lambda _: choose.threshold(s, 0.1), rng, parallel=parallel)
+    return GraphSearch(derivation, s, lambda _: bandits.threshold(s, 0.1), rng, parallel=parallel)
 
 
 def uct(derivation: Derivation, seed: int = 0) -> GraphSearch:
-    return GraphSearch(derivation, 1, lambda graph: choose.uct(graph, 0.5), np.random.default_rng(seed))
+    return GraphSearch(derivation, 1, lambda graph: bandits.uct(graph, 0.5), np.random.default_rng(seed))
 
 
 def exhaust(search: GraphSearch) -> list[bytes]:
@@ -157,10 +157,10 @@ def test_every_vertex_counts_what_was_measured_below_it_once(seed, keep, paralle
 
 
 def test_the_index_is_that_of_section_3_1():
-    alpha = choose.alpha(10, 3, 0.1)
+    alpha = bandits.alpha(10, 3, 0.1)
     assert alpha == pytest.approx(math.log(600))
-    assert choose.index(4, 8, alpha) == pytest.approx((4 + alpha + math.sqrt(2 * 4 * alpha + alpha**2)) / 8)
-    assert choose.index(0, 0, alpha) == math.inf
+    assert bandits.index(4, 8, alpha) == pytest.approx((4 + alpha + math.sqrt(2 * 4 * alpha + alpha**2)) / 8)
+    assert bandits.index(0, 0, alpha) == math.inf
 
 
 def test_the_bandit_prefers_the_arm_that_holds_the_best_rewards_to_one_better_on_average():
@@ -171,8 +171,8 @@ def test_the_bandit_prefers_the_arm_that_holds_the_best_rewards_to_one_better_on
         for vertex in (arm, parent):
             vertex.add((-reward, number), 2)
     graph.lowest, graph.highest = 0.0, 9.0
-    assert choose.threshold(2, 0.1)(parent, [steady, wild]) == 1
-    assert choose.uct(graph, 0.5)(parent, [steady, wild]) == 0
+    assert bandits.threshold(2, 0.1)(parent, [steady, wild]) == 1
+    assert bandits.uct(graph, 0.5)(parent, [steady, wild]) == 0
 
 
 def test_only_ranks_of_rewards_matter_to_threshold_ascent():

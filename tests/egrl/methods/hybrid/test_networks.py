@@ -10,7 +10,7 @@ import pytest
 
 import egrl
 from egrl.methods.players import Policies
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from workloads.errors import InputError
 
 SMALL = ["method.network.width=8", "method.network.depth=2", "method.network.attention_heads=2"]

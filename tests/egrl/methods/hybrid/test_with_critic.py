@@ -11,9 +11,9 @@ from commands import metrics
 
 import egrl
 from egrl.core.archive import Archive
+from egrl.core.interrupts import Interrupted
 from egrl.core.method import Context, Costs
 from egrl.core.proposals import Proposals, proposals
-from egrl.core.stopping import Interrupted
 from egrl.methods.hybrid import critic
 from egrl.methods.hybrid.critic import CriticMember
 from egrl.methods.hybrid.egrl import EgrlConfig, build
@@ -94,7 +94,7 @@ def run_of(problem: NnpiProblem, config: CriticConfig, evaluations: int) -> Cont
     given = context(problem)
     member = CriticMember(given, problem, config)
     while len(given.archive) < evaluations:
-        member._until, member._turns._due = 0, -1.0
+        member._until, member._rounds._due = 0, -1.0
         batch = member.ask()
         if len(batch):
             member.tell(told(given, batch.mapping, "critic"))
@@ -122,8 +122,8 @@ def test_what_ran_of_its_own_joins_the_population(problem):
     evaluation = problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
     given.archive.append(batch, evaluation)
     method.tell(batch, evaluation)
-    guests = {guest.ran.tobytes() for guest in method._inner._hybrid._guests}
-    assert guests == {row.tobytes() for row in evaluation.repaired}
+    immigrants = {immigrant.ran.tobytes() for immigrant in method._inner._hybrid._immigrants}
+    assert immigrants == {row.tobytes() for row in evaluation.repaired}
 
 
 def test_a_run_that_began_before_there_was_a_critic_goes_on_without(problem):

@@ -14,11 +14,11 @@ import egrl
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import Budget
+from egrl.core.interrupts import Interrupted
 from egrl.core.loop import search
 from egrl.core.method import Context, Costs
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.recorder import Memory
-from egrl.core.stopping import Interrupted
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.methods.hybrid import twin
@@ -90,7 +90,7 @@ def test_a_search_whose_caller_measures_has_the_twin_from_the_first_seconds_on(i
     assert seen[0] == "start"
 
 
-def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_guests():
+def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_immigrants():
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     method = build(
         Context([problem], Archive([problem]), 0, [problem.baseline.mapping], costs=Costs(True)),
@@ -115,13 +115,13 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_gu
     assert first[:3] == ["start", "twin", "twin"]
     rules = {row.tobytes() for row in problem.family.first().values()}
     assert rules <= set(known)
-    guests = {guest.ran.tobytes() for guest in method._hybrid._guests}
-    assert guests == set(known)
+    immigrants = {immigrant.ran.tobytes() for immigrant in method._hybrid._immigrants}
+    assert immigrants == set(known)
     archive = method._context.archive
     assert len(method._hybrid._learner._replay) == (archive.column("status")[:] == Status.OK).sum()
     while "gnn" not in method.ask().source:  # the next generation is bred once everybody is asked again
         continue
-    assert method._hybrid._guests == []
+    assert method._hybrid._immigrants == []
 
 
 class Scripted:

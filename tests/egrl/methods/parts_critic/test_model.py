@@ -17,8 +17,8 @@ from egrl.methods.parts_critic.family import NO_CONTEXT, ContextShape
 from egrl.methods.parts_critic.model import OpTimes, Parameters, Profiled, draw
 from egrl.methods.parts_critic.residual import Residual
 from hwsim.mappings import sample_uniformly
+from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import load_chip
-from hwsim.nnpi.polish import polish
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from workloads.load import load
 
@@ -74,7 +74,7 @@ def learned(model: OpTimes, data: Profiled) -> Parameters:
 def other(problem: NnpiProblem) -> tuple[np.ndarray, np.ndarray]:
     """Good mappings that nobody measured, and the true log seconds of their ops, up to a constant."""
     rules = list(problem.family.first().values())
-    rows = np.stack([polish(problem.tables, rules[k], steps=300 * 8**k, key=k)[0] for k in range(4)])
+    rows = np.stack([anneal(problem.tables, rules[k], steps=300 * 8**k, key=k)[0] for k in range(4)])
     parts = NnpiProblem(load("resnet101"), load_chip("nnpi")).evaluate(rows, np.zeros(4, np.uint64)).parts
     assert parts is not None
     return rows, np.log(parts.astype(np.float64))

@@ -27,11 +27,11 @@ class Counting(CoinGame, RevisableGame):
     def __init__(self) -> None:
         self.asked: list[tuple[list[int], int, float, float]] = []
 
-    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
-        self.asked.append((wish[:, 0].tolist(), moves, hot, cold))
-        after = wish.copy()
+    def revised(self, proposal: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+        self.asked.append((proposal[:, 0].tolist(), moves, hot, cold))
+        after = proposal.copy()
         after[int(np.argmin(after)), 0] = 1
-        return Revised(after, wish, float(wish.sum()), after, float(after.sum()), 3, moves)
+        return Revised(after, proposal, float(proposal.sum()), after, float(after.sum()), 3, moves)
 
 
 def context(problem: Any) -> Context:
@@ -103,3 +103,17 @@ def test_a_reviser_goes_on_where_it_was():
         assert [(g.returned, g.actions) for g in mine] == [(g.returned, g.actions) for g in its]
     assert game.asked == first.asked
     assert one.tried == other.tried
+
+
+def test_checkpoints_have_the_keys_of_earlier_ones_and_restore_a_game_that_is_revised():
+    game = Counting()
+    player, elites = reviser(game, moves=2.0, round=1 / FIRST, hot=2.0, fresh=0.0)
+    elites.keep(finished(0, 1, 0, 0))
+    player.note(finished(0, 1, 0, 0))
+    player.work(4, elites)
+    state = player.state()
+    assert set(state["walks"][0]) == {"wish", "rounds", "done", "rate", "number", "fresh", "best"}
+    other, _ = reviser(Counting(), moves=2.0, round=1 / FIRST, hot=2.0, fresh=0.0)
+    other.load(state)
+    assert state["walks"][0]["wish"] is not None
+    assert repr(other._walks) == repr(player._walks)

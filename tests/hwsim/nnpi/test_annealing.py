@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from hwsim.nnpi import polish as module
+from hwsim.nnpi import annealing as module
+from hwsim.nnpi.annealing import SMALLEST, _repack, anneal
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import trace_latency
-from hwsim.nnpi.polish import SMALLEST, _repack, polish
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
@@ -34,7 +34,7 @@ def draw_mapping(tables, seed: int) -> Mapping16:
 @pytest.mark.slow
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(workloads(), chips(), st.integers(0, 2**64 - 1))
-def test_polishing_keeps_a_map_valid_and_never_makes_it_slower(workload, chip, key):
+def test_annealing_keeps_a_map_valid_and_never_makes_it_slower(workload, chip, key):
     chip = replace(chip, effects=replace(chip.effects, noise=False))
     try:
         tables = build_tables(workload, chip)
@@ -43,7 +43,7 @@ def test_polishing_keeps_a_map_valid_and_never_makes_it_slower(workload, chip, k
         raise
     start = draw_mapping(tables, key % 2**32)
     with patch.object(module, "SLICE", 50):
-        mapping, cost_s = polish(tables, start, steps=300, key=key, restarts=2)
+        mapping, cost_s = anneal(tables, start, steps=300, key=key, restarts=2)
     memories = [(memory.name, memory.capacity_bytes) for memory in chip.memories]
     assert not judge(workload, memories, chip.element_bytes.weight, chip.element_bytes.activation, mapping)
     assert cost_s == trace_latency(tables, mapping)[0]
@@ -81,40 +81,40 @@ def test_berts_best_known_map_is_found_from_the_compilers(bert):
     tables, start = bert
     quiet = tables._replace(sigma=0.0)
     known = NnpiProblem(load("bert"), load_chip("nnpi")).best_known()[0]
-    assert polish(quiet, start, steps=300_000, restarts=3)[1] <= 1.002 * trace_latency(quiet, known)[0]
+    assert anneal(quiet, start, steps=300_000, restarts=3)[1] <= 1.002 * trace_latency(quiet, known)[0]
 
 
 def test_a_walk_that_goes_uphill_between_two_looks_at_the_clock_still_returns_the_best_map(bert):
     tables, start = bert
-    best = polish(tables, start, steps=5000, hot=2e-4)[0]
+    best = anneal(tables, start, steps=5000, hot=2e-4)[0]
     with patch.object(module, "SLICE", 20):
-        assert polish(tables, best, steps=400, hot=0.5)[1] <= trace_latency(tables, best)[0]
+        assert anneal(tables, best, steps=400, hot=0.5)[1] <= trace_latency(tables, best)[0]
 
 
 def test_the_same_key_and_steps_give_the_same_map_and_another_key_another(bert):
     tables, start = bert
-    first, second, other = (polish(tables, start, steps=5000, key=key)[0] for key in (3, 3, 4))
+    first, second, other = (anneal(tables, start, steps=5000, key=key)[0] for key in (3, 3, 4))
     assert np.array_equal(first, second)
     assert not np.array_equal(first, other)
 
 
-def test_polishing_takes_a_tenth_off_the_compilers_slowest_rule_on_bert(bert):
+def test_annealing_takes_a_tenth_off_the_compilers_slowest_rule_on_bert(bert):
     tables, _ = bert
     start = compile_map(tables, rule_named("execution-order"))
     before_s = trace_latency(tables, start)[0]
-    assert polish(tables, start, steps=30_000, hot=2e-4)[1] < 0.9 * before_s
+    assert anneal(tables, start, steps=30_000, hot=2e-4)[1] < 0.9 * before_s
 
 
 def test_a_limit_in_seconds_ends_the_search(bert):
     tables, start = bert
-    mapping, cost_s = polish(tables, start, steps=10**12, seconds=0.5)
+    mapping, cost_s = anneal(tables, start, steps=10**12, seconds=0.5)
     assert cost_s <= trace_latency(tables, start)[0]
     assert mapping.shape == start.shape
 
 
-def test_polish_refuses_what_it_cannot_search(bert):
+def test_anneal_refuses_what_it_cannot_search(bert):
     tables, start = bert
     with pytest.raises(ValueError, match=r"mapping: expected int16 of shape \(376, 2\)"):
-        polish(tables, start[:5])
+        anneal(tables, start[:5])
     with pytest.raises(ValueError, match="steps, restarts: expected positive"):
-        polish(tables, start, steps=0)
+        anneal(tables, start, steps=0)

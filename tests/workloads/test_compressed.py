@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from workloads.compressed import ALWAYS_BYTES, ALWAYS_VALUES, check_values, unpack
 from workloads.errors import InputError
 from workloads.importers.read import read
 from workloads.load_partition import load_partition
 from workloads.load_program import load_program
 from workloads.load_sharding import load_sharding
-from workloads.packed import ALWAYS_BYTES, ALWAYS_VALUES, check_values, unpack
 
 MOST_MEMORY = 100 << 20
 """Bytes that refusing a file may take, in Python's own count."""

@@ -1,4 +1,4 @@
-"""Stopping a run: the first Ctrl-C is a wish, the second one an end; SIGTERM and SIGHUP are as Ctrl-C."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first asks a run to stop after what is being measured, the second ends it at once."""
 
 from __future__ import annotations
 
@@ -83,28 +83,28 @@ def give_back(before: dict[int, Any]) -> None:
 
 
 class StopSignal:
-    """Turns the first signal of `ENDING` into a wish to stop when what has begun is measured; the second ends at once.
+    """The first signal of `ENDING` asks to stop once what has begun is measured; the second ends at once.
 
-    `hint` is told the user when the first one comes ("": nothing is).
+    `hint` is written to stderr when the first one comes ("": nothing is).
     """
 
     def __init__(self, hint: str = "") -> None:
-        self._hint = f"\negrl: {hint}\n" if hint else ""  # a progress line may stand where it is told
-        self._wished = self._ended = False
+        self._hint = f"\negrl: {hint}\n" if hint else ""  # a progress line may stand there
+        self._stopping = self._ended = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Callable[[], bool]:
         if threading.current_thread() is threading.main_thread():
             for number in ENDING:
                 if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._wish)
-        return lambda: self._wished
+                    self._before[number] = signal.signal(number, self._handle)
+        return lambda: self._stopping
 
-    def _wish(self, number: int, frame: FrameType | None) -> None:
-        if self._wished:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._stopping:
             self._ended = True
             raise KeyboardInterrupt
-        self._wished = True
+        self._stopping = True
         with contextlib.suppress(OSError):  # no print: the handler may have come in the midst of one
             os.write(STDERR, self._hint.encode())
 
@@ -127,9 +127,9 @@ def watch_interrupts() -> Iterator[Callable[[], bool]]:
         interrupted = True
         raise KeyboardInterrupt
 
-    def unraisable(told: Any) -> None:
-        if not issubclass(told.exc_type, KeyboardInterrupt):
-            before(told)
+    def unraisable(raised: Any) -> None:
+        if not issubclass(raised.exc_type, KeyboardInterrupt):
+            before(raised)
 
     before = sys.unraisablehook
     handlers = take_over(interrupt)

@@ -1,7 +1,7 @@
 """Large linear programs whose parts repeat, solved as small ones: rows and variables that are alike are tied together.
 
 Rows and variables are coloured: first by their own numbers, then again and again by the colours of what they meet and
-the coefficients there. After a while those of one colour cannot be told apart by what lies within so many steps of
+the coefficients there. After a while those of one colour cannot be distinguished by what lies within so many steps of
 them, as the rows of equal layers of a network. All rows of a colour get one multiplier. The best such multipliers are
 those of a program with one row and one variable per colour: the rows of one colour are added up, and so are the
 variables of one colour, whose coefficients in those sums are equal. So the program is small: a layer is priced once,
@@ -28,7 +28,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from hwsim.linear_program import Floats, LinearProgram, Numbers, proven_bound, relax
-from workloads.colours import first_colours, hashes, refine
+from workloads.colour_refinement import first_colours, hashes, refine
 
 MOST_ROWS = 20_000
 """A small program of more rows is not solved: it would take HiGHS minutes."""
@@ -47,25 +47,25 @@ class Colours:
 
 @dataclass(frozen=True)
 class Tied:
-    """What the small programs gave.
+    """The result of the small programs.
 
     Attributes:
         bound: on the whole program's objective.
         shares: float64 [V], for each variable the mean over those of its colour in the last small program's solution.
         colours: of that program.
-        settled: whether looking deeper hardly changes the bound.
+        converged: whether looking deeper hardly changes the bound.
     """
 
     bound: float
     shares: Floats
     colours: Colours
-    settled: bool
+    converged: bool
 
 
 def tied_bound(program: LinearProgram, until: float) -> Tied | None:
     """Bounds from small programs of deeper and deeper colours; None if not even the first was solved.
 
-    It ends at the time `until` (of `time.monotonic`), or when the bound has settled, or when the small program is no
+    It ends at the time `until` (of `time.monotonic`), or when the bound has converged, or when the small program is no
     longer small or is the whole one.
     """
     best: Tied | None = None
@@ -85,7 +85,7 @@ def tied_bound(program: LinearProgram, until: float) -> Tied | None:
         count = np.bincount(colours.variables)
         shares = (found.solution / count)[colours.variables]
         best = Tied(max(bound, before), shares, colours, idle >= 2)
-        if best.settled:
+        if best.converged:
             break
     return best
 

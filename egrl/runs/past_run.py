@@ -1,4 +1,4 @@
-"""A run folder read again: what was searched for, the problem as it was then, and what came of it."""
+"""Reading a run folder: its options, its problem, and its results."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core import typed_tables
+from egrl.core import mapping_file, typed_tables
 from egrl.core.executor import CONFIRMED
 from egrl.core.plugins import check_given
-from egrl.problems import KIND, find_problem
-from egrl.runs import baseline_file, chunks, config, mapping_file
+from egrl.problems import KIND, build_problem, find_problem, with_baseline_of
+from egrl.runs import chunks, config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.summary import read_summary
+from egrl.runs.text import TABLE, about_of, start_word, table_of
 from egrl.runs.verdict import baseline_table
-from egrl.runs.words import TABLE, about_of, start_word, table_of
 from hwsim.problem import Mapping16, Problem, Profiles
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -59,13 +59,13 @@ def problem_in(folder: Path, options: RunOptions, settings: Mapping[str, Any], g
     check_given(where, (KIND, options.problem, given))
     definition = find_problem(options.problem).load()
     own = with_own_inputs(options, folder)
-    settled: Any = typed_tables.build(definition.config, settings, f"{where}: problem")
-    return baseline_file.over(definition.build(own.workload, own.chip, settled), own.baseline)
+    built: Any = typed_tables.build(definition.config, settings, f"{where}: problem")
+    return build_problem(options.problem, own.workload, own.chip, built, own.baseline)
 
 
 @dataclass(frozen=True)
 class Evaluations:
-    """What the run folder keeps of M evaluations, by ticket.
+    """M evaluations as the run folder keeps them, by ticket.
 
     Attributes:
         ticket: int64 [M].
@@ -144,20 +144,20 @@ class PastRun:
         return problem
 
     @property
-    def rival(self) -> str:
-        """What the search was made over, whatever its speedups are over now."""
-        return str(self.summary.get(MADE_OVER, about_of(self.summary).rival))
+    def baseline_name(self) -> str:
+        """The name of the run's own baseline, also if its speedups are relative to another one now."""
+        return str(self.summary.get(MADE_OVER, about_of(self.summary).baseline_name))
 
     @property
     def start(self) -> str:
-        """What the search began with, for people."""
-        return start_word(self.rival, str(self.summary["start"]))
+        """The start of the search, in words."""
+        return start_word(self.baseline_name, str(self.summary["start"]))
 
     def over(self, baseline: str) -> PastRun:
         """The run with speedups over the mapping in the file `baseline`; as it is where that is "".
 
-        So is the reward of the best; those of the evaluations stay as they were recorded. Options and `rival` stay
-        those that the run was made with.
+        So is the reward of the best; those of the evaluations stay as they were recorded. Options and `baseline_name`
+        stay those that the run was made with.
         InputError where the file does not fit the problem, or costs were measured: the file's was not.
         """
         if not baseline:
@@ -167,12 +167,12 @@ class PastRun:
                 f"--baseline {baseline}: expected a run whose costs a model gave, found {self.path}, whose costs were"
                 " measured; give --baseline to the run"
             )
-        problem = baseline_file.over(self.problem, baseline)
+        problem = with_baseline_of(self.problem, baseline)
         factor = problem.baseline.cost / float(self.summary["baseline"]["cost"])
         best = self.summary["best"]
         summary = {
             **self.summary,
-            MADE_OVER: self.rival,
+            MADE_OVER: self.baseline_name,
             TABLE: table_of(problem.about),
             "baseline": baseline_table(problem),
             "best": best and {**best, "speedup": best["speedup"] * factor, "reward": self._reward(problem)},

@@ -1,7 +1,7 @@
-"""What a board is to the rest of the program: whatever measures one mapping at a time, and how it answers.
+"""The contract of boards: a board measures one mapping at a time and gives an `Answer`.
 
 `egrl/measure/board_process.py` is a board behind a script, `egrl/measure/evaluator.py` has one behind a function.
-docs/guides/boards.md is the page for people.
+docs/guides/boards.md describes it for users.
 """
 
 from __future__ import annotations

@@ -12,11 +12,14 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.runs.mapping_export import OFFSET, PREFIX
 from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.text import plain_cell
 
+PREFIX = "egrl."
+"""Keys of a model's metadata begin with it."""
+OFFSET = "offset_bytes"
+"""Name of the column, and the end of the keys, that have a tensor's address in its memory."""
 MODELS = (".onnx", ".onnx.gz")
 NODE, CHOICE = ("node", "op"), ("choice", "memory")
 """What the columns of nodes and of choices are called."""
@@ -69,9 +72,9 @@ def rows_of_onnx(file: str) -> list[dict[str, str]]:
 
     InputError, beginning with `file`, where it is no model, or its nodes name no op.
     """
+    from workloads.compressed import unpack
     from workloads.files import MAX_BYTES, read_bytes
     from workloads.importers import onnx_file
-    from workloads.packed import unpack
 
     model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file, MAX_BYTES), file)
     found: dict[str, dict[str, str]] = {}

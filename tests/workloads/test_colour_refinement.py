@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.colours import first_colours, hashes, refine
+from workloads.colour_refinement import first_colours, hashes, refine
 
 
 def same_partition(first: np.ndarray, second: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-"""best_mapping.json: a mapping by the names of nodes, heads and choices; and the other files that have one."""
+"""A mapping by the names of nodes, heads and choices: in best_mapping.json, in requests to boards, in other files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from egrl.core.mapping_rows import PLACE, rows_of
-from egrl.runs import mapping_table
-from hwsim.capabilities import HasPlanText
+from egrl.core import mapping_table
+from hwsim.capabilities import HasPlacement, HasPlanText
 from hwsim.mappings import repair
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -20,6 +19,23 @@ from workloads.nearest import hint
 
 KIND = "mapping"
 VERSION = 1
+PLACE = "place"
+"""Key of what a choice led to (`HasPlacement`): for whoever reads the file; `loads` derives it anew."""
+
+
+def rows_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:
+    """One mapping [N, H] by names, one object per node; a dead decision is left out of its node's entry."""
+    rows: list[dict[str, Any]] = []
+    places = problem.placement(mapping) if isinstance(problem, HasPlacement) else [None] * len(mapping)
+    for node, choices, place in zip(problem.space.nodes, mapping.tolist(), places, strict=True):
+        row: dict[str, Any] = {"node": node}
+        for head, labels, choice in zip(problem.space.heads, problem.space.labels, choices, strict=True):
+            if choice >= 0:
+                row[head] = labels[choice]
+        if place is not None:
+            row[PLACE] = place
+        rows.append(row)
+    return rows
 
 
 def dumps(problem: Problem, mapping: Mapping16, name: str = "") -> str:

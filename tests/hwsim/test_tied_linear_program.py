@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hwsim import tied_program
+from hwsim import tied_linear_program
 from hwsim.linear_program import LinearProgram, Sheet, linear_bound, proven_bound, relax
+from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.exact import solve as nnpi_exact
 from hwsim.nnpi.exact.model import build
-from hwsim.nnpi.polish import polish
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.tied_program import Colours, tie, tied_bound
+from hwsim.tied_linear_program import Colours, tie, tied_bound
 from workloads.load import load
 
 SECONDS = 30.0
@@ -81,7 +81,7 @@ def test_with_a_colour_each_the_program_is_the_same():
 def test_what_does_not_repeat_is_left_alone():
     program = chain(50, np.random.default_rng(7), equal=False)
     found = tied_bound(program, time.monotonic() + SECONDS)
-    assert found is None or not found.settled
+    assert found is None or not found.converged
 
 
 def test_without_time_there_is_no_bound():
@@ -101,7 +101,7 @@ def test_equal_layers_are_priced_once(decoder):
     assert model is not None
     found = tied_bound(model.program, time.monotonic() + SECONDS)
     assert found is not None
-    assert found.settled
+    assert found.converged
     assert found.colours.rows.max() < model.program.matrix.shape[0] / 8
     assert found.bound == pytest.approx(linear_bound(model.program, SECONDS), rel=1e-6)
 
@@ -112,7 +112,7 @@ def test_a_large_network_is_solved_by_ties(decoder, monkeypatch):
     assert "tied" in found.proof
     assert found.mapping is not None
     assert not decoder.judge(found.mapping)
-    _, polished_s = polish(decoder.tables, found.mapping, steps=5_000)
+    _, polished_s = anneal(decoder.tables, found.mapping, steps=5_000)
     assert found.bound_s <= polished_s
     assert found.model_cost_s <= 1.3 * found.bound_s
 
@@ -120,7 +120,7 @@ def test_a_large_network_is_solved_by_ties(decoder, monkeypatch):
 @pytest.mark.slow
 def test_where_layers_differ_the_whole_program_is_solved(decoder, monkeypatch):
     monkeypatch.setattr(nnpi_exact, "LARGE", 0)
-    monkeypatch.setattr(tied_program, "MOST_ROWS", 10)
+    monkeypatch.setattr(tied_linear_program, "MOST_ROWS", 10)
     assert "tied" not in nnpi_exact.solve(decoder.tables, time_limit_s=3.0).proof
 
 

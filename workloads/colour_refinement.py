@@ -1,4 +1,4 @@
-"""Colour refinement: which parts of a large graph or program cannot be told apart by what lies near them.
+"""Colour refinement: which parts of a large graph or program cannot be distinguished by what lies near them.
 
 At first things have one colour if their own numbers are equal. After a step two things have one colour if they had one
 before and meet each colour equally often. Source: the Weisfeiler-Leman algorithm (1968), with sums of hashes, which do
@@ -19,7 +19,7 @@ LARGE = 4096
 are alike as one."""
 
 DEPTH = 3
-"""Edges around a node that tell it from others."""
+"""Edges around a node that distinguish it from others."""
 GRADES = 256
 """A feature with more different values is ignored: such a feature counts how much of the network is left, say."""
 _ODD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15))
@@ -50,9 +50,9 @@ def refine(own: Colours, met: Colours, starts: NDArray[np.integer], along: Hashe
 def alike(x: NDArray[np.floating], edges: NDArray[np.int64], limit: int) -> Colours:
     """Numbers int64 [N] of at most `limit` classes of nodes that are alike, as fine as that allows.
 
-    Of nodes with features [N, F] and edges int64 [2, E], seen in both directions, those of one class cannot be told
-    apart by what lies within `DEPTH` edges, or fewer where that would make more classes. A feature of more than
-    `GRADES` different values, such as how much is left of the network, tells none apart. Where even features alone
+    Of nodes with features [N, F] and edges int64 [2, E], seen in both directions, those of one class cannot be
+    distinguished by what lies within `DEPTH` edges, or fewer where that would make more classes. A feature of more than
+    `GRADES` different values, such as how much is left of the network, distinguishes none. Where even features alone
     would make too many classes, there is one.
     """
     nodes = len(x)

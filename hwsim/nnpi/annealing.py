@@ -6,14 +6,8 @@ best map.
 Deviations: every proposal is rectified before it is measured and what was measured becomes the state, so that the
 walk never leaves the valid maps. The temperature is a share of the current cost, not an energy.
 
-A step is one move, which changes one mapping. The neighbourhoods follow the execution order, in which networks repeat
-themselves:
+A step is one move, which changes one mapping: one of `hwsim.order_moves`, or
 
-    flip    one tensor to another memory, or back to where it would like to be: one faster
-    swap    two tensors close to each other in execution order exchange their memories
-    block   the weights (or activations) of up to BLOCK consecutive ops all go to one memory
-    copy    a run of ops takes over the memories of another run of ops of the same length
-    pair    one tensor to a faster memory and another tensor of that memory to a slower one
     room    one or two weights exchange memories, and activations that no longer fit go to other memories that
             have room at all their steps, faster ones first (the compiler alone would only send them to slower ones)
     repack  one weight exchanges its memory with several smaller ones that hold about as many bytes, then as in room:
@@ -33,18 +27,15 @@ from hwsim.keys import uniform
 from hwsim.nnpi.latency import Trace, inference_seconds, trace_latency
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.tables import Tables
+from hwsim.order_moves import PAIR, move_in_order
 from hwsim.problem import Mapping16
 
-NEAR = 24
-"""A near tensor is less than so many tensors away in execution order."""
-BLOCK = 16
-"""A block or a copied run is at most so many ops long."""
 DRAWS = 8
 """Random numbers set apart for a step; a move uses the first four, and the one after CHANCE."""
 CHANCE = 4
 """The number of the draw that decides whether a move is taken."""
-FLIP, SWAP, FILL, COPY, PAIR, REPACK = 0.33, 0.61, 0.71, 0.81, 0.88, 0.92
-"""A step flips where its first random number is below FLIP, swaps below SWAP, and so on; else it makes room."""
+REPACK = 0.92
+"""From `PAIR` on, a step repacks if its first random number is below REPACK; else it makes room."""
 SMALLEST = 16
 """A weight is exchanged for others of at least its bytes over so many: biases beside matrices change nothing."""
 
@@ -94,27 +85,6 @@ def _make_room(tables: Tables, mapping: Mapping16, usage: NDArray[np.int64]) -> 
                 usage[to, i:last] += size
                 mapping[i, 1] = to
                 break
-
-
-@kernel
-def _fill_run(mapping: Mapping16, head: int, begin: int, length: int, memory: int) -> None:
-    """The tensors of one kind of `length` ops from `begin` on all go to one memory."""
-    for i in range(begin, min(begin + length, len(mapping))):
-        if mapping[i, head] >= 0:
-            mapping[i, head] = memory
-
-
-@kernel
-def _copy_run(mapping: Mapping16, before: Mapping16, target: int, source: int, length: int) -> None:
-    """`length` ops from `target` on take over the memories of those from `source` on, weights and activations.
-
-    `before` is the map as it was, since the runs may overlap.
-    """
-    for d in range(min(length, len(mapping) - max(target, source))):
-        for head in range(2):
-            # Only where both ops have such a tensor: a decision without one stays -1.
-            if mapping[target + d, head] >= 0 and before[source + d, head] >= 0:
-                mapping[target + d, head] = before[source + d, head]
 
 
 @kernel
@@ -194,49 +164,22 @@ def move(
     `tensors` int64 [K, 2] are the live decisions, `weight_ops` the ops with a weight, `usage` int64 [L, N] is scratch.
     The draws depend on the step's number alone, so that slices of an annealing add up to the whole.
     """
-    levels, ops, count = len(usage), len(mapping), len(tensors)
-    # What v and w decide depends on the kind of move; u always picks the first tensor.
+    levels = len(usage)
     draw = np.uint64(step) * np.uint64(DRAWS)
     kind = uniform(key, draw)
     u = uniform(key, draw + np.uint64(1))
     v = uniform(key, draw + np.uint64(2))
     w = uniform(key, draw + np.uint64(3))
-    k = int(u * count)
-    i, head = tensors[k, 0], tensors[k, 1]
-    if kind < FLIP:
-        # One of the levels - 1 other memories.
-        mapping[i, head] = (mapping[i, head] + 1 + int(v * (levels - 1))) % levels
-    elif kind < SWAP:
-        # Mostly with a near tensor; now and then with any, so that far ones can meet.
-        partner = min(max(k + int((2.0 * v - 1.0) * NEAR), 0), count - 1)
-        if w < 0.3:
-            partner = int(v * count)
-        j, other_head = tensors[partner, 0], tensors[partner, 1]
-        if mapping[i, head] == mapping[j, other_head]:
-            return False
-        mapping[i, head], mapping[j, other_head] = mapping[j, other_head], mapping[i, head]
-    elif kind < FILL:
-        _fill_run(mapping, head, i, 2 + int(v * (BLOCK - 1)), int(w * levels))
-    elif kind < COPY:
-        _copy_run(mapping, before, i, int(w * ops), 1 + int(v * BLOCK))
-    elif kind < PAIR:
-        partner = int(v * count)
-        j, other_head = tensors[partner, 0], tensors[partner, 1]
-        if mapping[i, head] >= mapping[j, other_head]:
-            return False
-        # The tensor takes the partner's faster memory; the partner goes one memory down.
-        mapping[i, head] = mapping[j, other_head]
-        mapping[j, other_head] -= 1
-    else:
+    if kind < PAIR:
+        return move_in_order(before, mapping, tensors, levels, kind, (u, v, w))
+    if kind < REPACK:
         draws = (u, v, w, uniform(key, draw + np.uint64(CHANCE + 1)))
-        if kind < REPACK:
-            changed = _repack(tables, mapping, weight_ops, levels, draws)
-        else:
-            changed = _move_weights(mapping, weight_ops, levels, u, v, w)
-        if changed:
-            _make_room(tables, mapping, usage)
-        return changed
-    return True
+        changed = _repack(tables, mapping, weight_ops, levels, draws)
+    else:
+        changed = _move_weights(mapping, weight_ops, levels, u, v, w)
+    if changed:
+        _make_room(tables, mapping, usage)
+    return changed
 
 
 HOT = 2e-3
@@ -286,7 +229,7 @@ def _anneal(
     return best, best_cost, current, cost
 
 
-def polish(
+def anneal(
     tables: Tables,
     mapping: Mapping16,
     *,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from egrl.cli.main import main
-from egrl.runs.past import PastRun
+from egrl.runs.past_run import PastRun
 from workloads.errors import InputError
 
 

@@ -30,8 +30,8 @@ from population.selection import tournament
 
 
 @dataclass(frozen=True)
-class Guest:
-    """A mapping int16 [N, H] that ran without being a member's, and its fitness."""
+class Immigrant:
+    """A mapping int16 [N, H] from outside the population that ran, and its fitness."""
 
     ran: NDArray[np.int16]
     fitness: float
@@ -55,7 +55,7 @@ class LocalSearch:
         given = self._decisions
         return boltzmann_from_mapping(ran, given.num_choices, given.choices, given.certainty)
 
-    def settler(self, individual: Individual, ran: NDArray[np.int16]) -> Individual:
+    def anchored(self, individual: Individual, ran: NDArray[np.int16]) -> Individual:
         """The individual's mapping that ran, as a chromosome; its own id and fitness, "seeded" if it was a GNN."""
         origin = individual.origin if individual.encoding == "boltzmann" else "seeded"
         return replace(individual, genome=self.anchor(ran), origin=origin)

@@ -1,4 +1,4 @@
-"""How an agent chooses its moves: searches, and what differs from what they say.
+"""How an agent chooses its moves: by searches, and with noise.
 
 Sources: as `egrl.methods.muzero.agent`; Plappert et al., "Parameter space noise for exploration" (ICLR 2018).
 
@@ -37,7 +37,7 @@ Chosen = tuple[NDArray[np.int64], Floats, Floats]
 """Actions int64 [B], policies float64 [B, A] and values float64 [B]."""
 
 
-class Chooser:
+class MoveChooser:
     """See the module.
 
     Attributes:
@@ -131,7 +131,7 @@ class Chooser:
         return _choose(search(root, self._model.recurrent, self._config.simulations, self.policy(), keys))
 
     def values(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Floats:
-        """What the networks say that remembered moves [M] are worth, float64 [M]."""
+        """The values of remembered moves [M] by the networks, float64 [M]."""
         return np.asarray(self._model.root(seen, legal, place).value, np.float64)
 
     def _act(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Chosen:
@@ -186,7 +186,7 @@ class Chooser:
         return run_keys(self._context.seed, np.arange(first, first + rows), stream)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         numbers = {str(stream): number for stream, number in self._numbers.items()}
         return {"numbers": numbers, "left": self._left, "same": self._same, "games": self._games}
 
@@ -200,7 +200,7 @@ class Chooser:
 
 
 def _choose(found: Result) -> Chosen:
-    """What a search proposes."""
+    """The proposals of a search."""
     return found.action, found.weights, found.value
 
 

@@ -1,11 +1,11 @@
-"""The bandits at the vertices: which of the arms that have all been played comes next.
+"""The bandits at the vertices: they choose the next arm once every arm has been played.
 
 Sources: threshold ascent, TAG (de Mesmay et al., ICML 2009), section 3.1, after Streeter and Smith (CP 2006), in its
 anytime form: the number of pulls to come is unknown, and n is the number of pulls so far. Only ranks matter: an arm's
 weight is how many of the s best rewards are its own. UCT (Kocsis and Szepesvári, ECML 2006): the mean reward, scaled by
 what has been seen, plus exploration * sqrt(ln n / n_i).
 
-Of equal arms the first is chosen. A descent under way counts as a pull without a reward.
+The first arm is chosen if several are equal. A descent under way counts as a pull without a reward.
 """
 
 from __future__ import annotations

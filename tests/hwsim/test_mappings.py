@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwsim.draws import independent_sample
-from hwsim.mappings import repair, sample, sample_uniformly
+from hwsim.mappings import independent_sample, repair, sample, sample_uniformly
 from hwsim.space import Space
 from toys import ToyRagged
 

@@ -11,7 +11,7 @@ import pytest
 
 import egrl
 from egrl.measure.config import EvaluatorConfig
-from egrl.runs import requests
+from egrl.runs import request_budget
 from workloads.errors import InputError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "boards.md").read_text(encoding="utf-8")
@@ -49,18 +49,18 @@ def test_the_page_has_the_numbers_that_are_computed():
     rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \|$", PAGE, flags=re.MULTILINE)
     assert len(rows) == 5
     for count, evals, contenders in (tuple(map(int, row)) for row in rows):
-        found = requests.settings(count)
+        found = request_budget.settings(count)
         assert found == {"repeats": 1, "contenders": contenders, "rounds": contenders}
-        assert requests.evaluations(count, EvaluatorConfig(**found), 21) == evals
+        assert request_budget.evaluations(count, EvaluatorConfig(**found), 21) == evals
 
 
 @pytest.mark.parametrize("generation_evals", [1, 2, 21])
 def test_every_request_that_is_left_is_an_evaluation_or_measures_the_best_afresh(generation_evals):
     config = EvaluatorConfig(repeats=1, contenders=0, warmup=0)
     for count in range(6, 300):
-        evals, left = requests.evaluations(count, config, generation_evals), count - 5
+        evals, left = request_budget.evaluations(count, config, generation_evals), count - 5
         assert evals + (evals - 1) // generation_evals <= left < evals + 1 + evals // generation_evals
-        assert requests.evaluations(count, replace(config, confirm=False), 21) == left
+        assert request_budget.evaluations(count, replace(config, confirm=False), 21) == left
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One board and its care: tries again, starts again, measures again, gives up. Used by one thread."""
+"""A board whose requests are tried again after failures, and which is restarted or given up. Used by one thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from egrl.measure.answers import Answer, Board, BoardDied, BoardFailure, BoardSilent
+from egrl.measure.board import Answer, Board, BoardDied, BoardFailure, BoardSilent
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.op_seconds import Profile, ReadProfile, mean_profile, no_profile
 from egrl.measure.records import Record
@@ -22,8 +22,8 @@ class GivenUp(Exception):
     """The board no longer measures even the baseline; the message is its last failure."""
 
 
-class Keeper:
-    """Keeps one board going.
+class RetryingBoard:
+    """One board; see the module.
 
     Attributes:
         requests, failures, restarts: counted so far.
@@ -40,7 +40,7 @@ class Keeper:
     ) -> None:
         """`baseline` is the request that a board must be able to answer; once `closed` is set nothing is retried.
 
-        Requests are told apart from `baseline` by identity.
+        A request is the baseline's if it is the same object.
         """
         self._board, self._baseline, self._config = board, baseline, config
         self._closed, self._log = closed, log

@@ -1,6 +1,6 @@
-"""A holder and its challengers: a mapping that was lucky once must be good as often as the holder was.
+"""An incumbent and its challengers: a challenger must be better in as many measurements as the incumbent has.
 
-Source: the race of an incumbent and challengers in SMAC (Hutter, Hoos and Leyton-Brown, Sequential model-based
+Source: incumbent and challengers in SMAC (Hutter, Hoos and Leyton-Brown, Sequential model-based
 optimization for general algorithm configuration, 2011, procedure Intensify), here one measurement per generation.
 """
 
@@ -32,27 +32,27 @@ class Fresh:
     latency_s: tuple[float, ...] | None = None
 
 
-class Race:
-    """The holder and its challengers, answer by answer.
+class Challenge:
+    """The incumbent and its challengers, answer by answer.
 
     Attributes:
         samples: latencies by digest, `FAILED` where one measurement failed.
-        holder, challenger: their last measurements; None where there is none.
-        due: whether the holder is measured next, a challenge being over.
+        incumbent, challenger: their last measurements; None where there is none.
+        due: whether the incumbent is measured next, a challenge being over.
     """
 
     def __init__(self, statistic: Statistic, noise: float) -> None:
         """As latencies are taken of samples, and the relative noise of one."""
         self._statistic, self._noise = statistic, noise
         self.samples: dict[str, tuple[float, ...]] = {}
-        self.holder: Fresh | None = None
+        self.incumbent: Fresh | None = None
         self.challenger: Fresh | None = None
         self.due = False
 
     @property
-    def held(self) -> Measurement | None:
-        """The holder's fresh measurements."""
-        return None if self.holder is None else self._of(self.holder)
+    def confirmed(self) -> Measurement | None:
+        """The incumbent's fresh measurements."""
+        return None if self.incumbent is None else self._of(self.incumbent)
 
     def _of(self, fresh: Fresh) -> Measurement:
         return Measurement(self.samples[fresh.key], self._statistic, self._noise)
@@ -63,11 +63,11 @@ class Race:
         taken = FAILED if failed else self.samples.get(fresh.key, ()) + (fresh.latency_s or ())
         self.samples[fresh.key] = taken
         self.due = False
-        if self.holder is None or fresh.key == self.holder.key:
-            self.holder = None if failed else fresh
+        if self.incumbent is None or fresh.key == self.incumbent.key:
+            self.incumbent = None if failed else fresh
             return
-        out = failed or self._of(fresh).value > self._of(self.holder).value
-        if not out and len(taken) >= len(self.samples[self.holder.key]):
-            self.holder = fresh
-        self.due = out or self.holder is fresh
+        out = failed or self._of(fresh).value > self._of(self.incumbent).value
+        if not out and len(taken) >= len(self.samples[self.incumbent.key]):
+            self.incumbent = fresh
+        self.due = out or self.incumbent is fresh
         self.challenger = None if self.due else fresh

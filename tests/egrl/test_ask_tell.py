@@ -140,7 +140,9 @@ def test_measured_and_modelled_costs_never_mix(capsys):
             pytest.raises(ValueError, match=f"expected {wanted} throughout"),
         ):
             tell(search, 40)
-    line = "the seconds of this run were told by its caller: expected egrl.Search(resume=…), or --evaluator"
+    line = (
+        "the seconds of this run were reported by its caller: expected egrl.Search(resume=…), or --evaluator"
+    )
     refuse(capsys, ["run", "--resume", "seconds"], line)
     refuse(capsys, ["run", "--config", "seconds/config.toml", "--out", "again"], line)
     refuse(

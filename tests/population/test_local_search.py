@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from hwsim.problem import Observation
 from policies.network import NetworkConfig
-from population.evolve import Decisions, EvolutionConfig, Guest, Population
+from population.evolve import Decisions, EvolutionConfig, Immigrant, Population
 from population.genome import Boltzmann, Gnn, Individual, boltzmann_from_mapping
 from population.islands import Islands, survivors
-from population.steady import mapping_of
+from population.local_search import mapping_of
 from population.walk import WalkConfig
 
 NODES = 6
@@ -42,10 +42,10 @@ def reward(ran: np.ndarray) -> np.ndarray:
     return (ran == TARGET).mean(axis=(1, 2)).astype(np.float64)
 
 
-def step(population: Population, rng: np.random.Generator, learner=None, guests=()) -> np.ndarray:
+def step(population: Population, rng: np.random.Generator, learner=None, immigrants=()) -> np.ndarray:
     ran = maps(population)
     fitness = reward(ran)
-    population.evolve(fitness, learner, rng, ran=ran, guests=guests)
+    population.evolve(fitness, learner, rng, ran=ran, immigrants=immigrants)
     return fitness
 
 
@@ -88,12 +88,12 @@ def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, frac
         assert population.standings()[0].score == max(best.values())
 
 
-def test_a_gnns_mapping_a_guest_and_a_sampled_chromosome_are_anchored_on_what_ran():
+def test_a_gnns_mapping_an_immigrant_and_a_sampled_chromosome_are_anchored_on_what_ran():
     population = create(fraction=0.5)
     ran = maps(population)
     fitness = np.arange(len(ran), dtype=np.float64)
-    guest = Guest(TARGET.astype(np.int16), 99.0)
-    population.evolve(fitness, None, np.random.default_rng(0), ran=ran, guests=[guest])
+    immigrant = Immigrant(TARGET.astype(np.int16), 99.0)
+    population.evolve(fitness, None, np.random.default_rng(0), ran=ran, immigrants=[immigrant])
     chromosomes = sorted(population.islands.individuals(), key=lambda m: -m.score)
     np.testing.assert_array_equal(mapping_of(chromosomes[0].genome, LIVE), TARGET)
     for m in chromosomes[1:]:
@@ -175,6 +175,7 @@ def test_a_restored_population_goes_on_bit_for_bit():
         step(population, rng)
     restored = Population(population.config, DECISIONS, ACTOR, ())
     restored.load_state_dict(population.state_dict())
+    assert "homes" in population.state_dict()  # the key of earlier checkpoints
     other = np.random.default_rng()
     other.bit_generator.state = rng.bit_generator.state
     for _ in range(3):
@@ -188,13 +189,13 @@ def test_each_walk_opens_an_island_that_takes_its_mappings_and_the_start_keeps_i
     start = boltzmann_from_mapping(TARGET.astype(np.int16), COUNTS, 3)
     population, rng = create(size=20, start=[start], walk=WalkConfig(patience=10)), np.random.default_rng(0)
     for _ in range(30):
-        members, homes = list(population.members), list(population.homes)
+        members, island_of = list(population.members), list(population.island_of)
         walks, newest = population.walk.number, population.islands.newest
         step(population, rng)
         begun = population.walk.number > walks
         assert population.islands.newest == newest + begun
         islands = {island.number: {m.id for m in island.pool} for island in population.islands._islands}
-        for member, home in zip(members, homes, strict=True):
+        for member, home in zip(members, island_of, strict=True):
             at = [number for number, ids in islands.items() if member.id in ids]
             moved = (member.encoding == "gnn" and begun) or home not in islands
             expected = population.islands.newest if moved else home
@@ -208,14 +209,14 @@ def individual(number: int, score: float) -> Individual:
 
 def test_the_worst_island_goes_but_never_the_best_or_the_newest():
     islands = Islands(size=2, count=3, exploit=1.0)
-    islands.settle([individual(i, s) for i, s in enumerate([5.0, 4.0, 3.0])], [0, 0, 0])
+    islands.add([individual(i, s) for i, s in enumerate([5.0, 4.0, 3.0])], [0, 0, 0])
     assert [m.score for m in islands.individuals()] == [5.0, 4.0]
     for number, score in ((1, 1.0), (2, 2.0)):
         islands.open()
-        islands.settle([individual(10 * number, score)], [number])
+        islands.add([individual(10 * number, score)], [number])
     islands.open()
     assert [i.number for i in islands._islands] == [0, 2, 3]
-    islands.settle([individual(99, 9.0)], [1])
+    islands.add([individual(99, 9.0)], [1])
     assert [[m.score for m in i.pool] for i in islands._islands] == [[5.0, 4.0], [2.0], [9.0]]
     islands.open()
     assert [i.number for i in islands._islands] == [0, 3, 4]
@@ -223,7 +224,7 @@ def test_the_worst_island_goes_but_never_the_best_or_the_newest():
 
 def test_the_only_island_stays():
     islands = Islands(size=2, count=1, exploit=1.0)
-    islands.settle([individual(1, 5.0)], [0])
+    islands.add([individual(1, 5.0)], [0])
     islands.open()
     assert [m.score for m in islands.individuals()] == [5.0]
     assert islands.newest == 0
@@ -234,7 +235,7 @@ def test_children_come_from_the_best_island_or_the_newest():
     islands = Islands(size=5, count=4, exploit=0.7)
     assert islands.draw_island(rng) is None
     for number, score in enumerate((1.0, 3.0, 2.0)):
-        islands.settle([individual(number, score)], [number])
+        islands.add([individual(number, score)], [number])
         islands.open()
     drawn = [islands.draw_island(rng) for _ in range(1000)]
     share = np.mean([island is not None and island.number == 1 for island in drawn])

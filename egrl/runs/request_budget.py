@@ -1,4 +1,4 @@
-"""A budget in requests to boards: how many mappings it is good for, and how often the best of them are asked again.
+"""A budget in requests to boards: how many mappings it allows, and how often the best are measured again.
 
     requests = the baseline, before anything else + one request per evaluation + one per generation, which measures
                the best afresh + naming the best, at the end
@@ -24,7 +24,7 @@ COUNTED = ("repeats", "contenders", "rounds")
 
 
 def settings(requests: int) -> dict[str, Any]:
-    """What an evaluator is told where nobody says otherwise: settings by name.
+    """The settings of an evaluator by name, unless the user sets others.
 
     As many contenders as rounds of measuring them in turn, as many as the share for it allows.
     """

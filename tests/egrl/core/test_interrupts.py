@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from egrl.cli import main as cli
-from egrl.core.stopping import ENDING, StopSignal, watch_interrupts
+from egrl.core.interrupts import ENDING, StopSignal, watch_interrupts
 
 
 def defaults() -> None:
@@ -103,7 +103,7 @@ def test_commands_interrupted_in_machine_code_end_in_one_line(stopped, code, mon
 
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: signal.Signals(number).name)
-def test_every_signal_that_ends_a_command_is_a_wish_first_and_then_an_interrupt(number):
+def test_every_signal_that_ends_a_command_is_a_request_first_and_then_an_interrupt(number):
     before = signal.getsignal(number)
     with watch_interrupts() as interrupted:
         with StopSignal() as stop:

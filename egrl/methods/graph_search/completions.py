@@ -94,7 +94,7 @@ def completions(derivation: Derivation, config: LearnedConfig, rng: np.random.Ge
 
 
 class Elites:
-    """The mappings with the best rewards, best first, the earlier of equal ones first; each once."""
+    """The mappings with the best rewards, each once, best first; the earliest first, if several are equal."""
 
     def __init__(self, most: int) -> None:
         self._most, self._told = most, 0
