@@ -100,7 +100,7 @@ def spans(t: Tables, runs: Runs, at: int) -> tuple[Ints, Ints]:
                 begin[s] = r
                 end[s] = (forward if r < runs.turn else backward)[s] + 1
     end[runs.saved] = np.maximum(runs.turn, backward[runs.saved] + 1)
-    away = np.flatnonzero(runs.leaves >= 0)
+    away = runs.order
     early = away[at < runs.leaves[away]]
     later = np.setdiff1d(away, early)
     end[early], begin[later] = runs.leaves[early], runs.returns[later]

@@ -70,8 +70,8 @@ def _idle_at(t: Tables, runs: Runs, fullest: int) -> Bools:
         k = runs.op[r]
         for i in range(t.input_first[k], t.input_first[k + 1]):
             idle[t.inputs[i]] = False
-    for s in range(len(runs.leaves)):
-        if 0 <= runs.leaves[s] <= fullest < runs.returns[s]:
+    for s in runs.order:
+        if runs.leaves[s] <= fullest < runs.returns[s]:
             idle[s] = False
     return idle
 
@@ -85,10 +85,9 @@ def _slack(t: Tables, runs: Runs) -> tuple[float, float]:
             out += t.seconds[runs.op[r]]
         else:
             back += t.seconds[runs.op[r]]
-    for s in range(len(runs.leaves)):
-        if runs.leaves[s] >= 0:
-            out -= t.to_host_s[s]
-            back -= t.from_host_s[s]
+    for s in runs.order:
+        out -= t.to_host_s[s]
+        back -= t.from_host_s[s]
     return out, back
 
 

@@ -79,7 +79,7 @@ def _begins(trace: Trace, seconds: Floats) -> Floats:
 
 def _host(step: TrainingStep, t: Tables, trace: Trace, seconds: Floats) -> Table:
     """Each value that is kept on the host, the largest first."""
-    away = np.flatnonzero(trace.leaves >= 0)
+    away = np.sort(trace.order)
     away = away[np.argsort(-t.size_bytes[away], kind="stable")]
     begins = np.append(_begins(trace, seconds), (seconds + trace.wait_s).sum())
     rows: list[list[Cell]] = [

@@ -31,8 +31,9 @@ class Runs(NamedTuple):
         leaves: int64 [S], the run before which a storage that is kept on the host has left the device; -1: it stays.
         returns: int64 [S], the run before which it has room on the device again; -1: it stays.
         wait_s: float64 [length], how long each run waits for copies before it begins.
+        order: int64, the storages that are kept on the host, in the order in which they return.
 
-    The last three are empty if nothing is kept on the host.
+    The last four are empty if nothing is kept on the host.
     """
 
     saved: Bools
@@ -42,6 +43,7 @@ class Runs(NamedTuple):
     leaves: Ints
     returns: Ints
     wait_s: Floats
+    order: Ints
 
 
 @kernel
@@ -115,7 +117,7 @@ def runs_of(t: Tables, plan: NDArray[np.int16]) -> Runs:
     order[: len(early)] = early
     order[len(early) : len(early) + count] = late[:count]
     none = np.empty(0, np.int64)
-    runs = Runs(saved, order, len(early), len(early) + count, none, none, np.empty(0))
+    runs = Runs(saved, order, len(early), len(early) + count, none, none, np.empty(0), none)
     for s in range(len(t.to_host_s)):
         if saved[s] and t.to_host_s[s] > 0 and plan[t.decision[s]] == OFFLOAD:
             return _with_copies(t, plan, runs)
@@ -205,7 +207,7 @@ def _with_copies(t: Tables, plan: NDArray[np.int16], runs: Runs) -> Runs:
             read += 1
         wait_s[r] += ready - now
         behind += ready - now
-    return Runs(runs.saved, order, turn, length, leaves, returns, wait_s)
+    return Runs(runs.saved, order, turn, length, leaves, returns, wait_s, queue)
 
 
 @kernel
@@ -257,10 +259,9 @@ def _frees(t: Tables, runs: Runs) -> tuple[Ints, Ints]:
 def _copied_bytes(t: Tables, runs: Runs) -> Ints:
     """int64 [length]: what comes back from the host before each run, less what has left."""
     found = np.zeros(runs.length, np.int64)
-    for s in range(len(runs.leaves)):
-        if runs.leaves[s] >= 0:
-            found[runs.leaves[s]] -= t.size_bytes[s]
-            found[runs.returns[s]] += t.size_bytes[s]
+    for s in runs.order:
+        found[runs.leaves[s]] -= t.size_bytes[s]
+        found[runs.returns[s]] += t.size_bytes[s]
     return found
 
 
@@ -330,6 +331,7 @@ class Trace(NamedTuple):
         held_bytes: int64 [R], bytes in memory while it runs.
         wait_s: float64 [R], seconds that it waits for copies from or to the host before it begins.
         leaves, returns: int64 [S], see `Runs`, but -1 everywhere if nothing is kept on the host.
+        order: int64, the storages that are kept on the host, in the order in which they return.
     """
 
     op: Ints
@@ -339,6 +341,7 @@ class Trace(NamedTuple):
     wait_s: Floats
     leaves: Ints
     returns: Ints
+    order: Ints
 
 
 def trace(tables: Tables, plan: NDArray[np.int16]) -> Trace:
@@ -353,4 +356,4 @@ def trace(tables: Tables, plan: NDArray[np.int16]) -> Trace:
     copies = (
         (runs.wait_s, runs.leaves, runs.returns) if len(runs.leaves) else (np.zeros(len(order)), stays, stays)
     )
-    return Trace(tables.op[order], int(runs.turn), again, held[: runs.length].copy(), *copies)
+    return Trace(tables.op[order], int(runs.turn), again, held[: runs.length].copy(), *copies, runs.order)
