@@ -108,10 +108,6 @@ def build_tables(
     is_gradient[returned] = True
     is_output = np.zeros(len(storage), np.bool_)
     is_output[_once(of, step.outputs, maker >= 0)] = True
-    host = [size / rate for rate in host_Bps] if min(host_Bps) > 0 else [np.empty(0)] * 2
-    if min(host_Bps) > 0:
-        stays = (decision < 0) | is_output | is_gradient | (np.minimum(*host) < LAUNCH_S)
-        host = [np.where(stays, 0.0, seconds) for seconds in host]
     return Tables(
         np.array(works, np.int64),
         phase,
@@ -132,8 +128,16 @@ def build_tables(
         np.array([s for s, each in enumerate(role) if each == "tangent"], np.int64),
         int((phase != BACKWARD).sum()),
         int(size[always].sum()) + reserved_bytes,
-        *host,
+        *_copies(size, host_Bps, (decision < 0) | is_output | is_gradient),
     )
+
+
+def _copies(size_bytes: Ints, host_Bps: tuple[float, float], stays: Bools) -> Sequence[Floats]:
+    """float64 [S] each: `Tables.to_host_s` and `Tables.from_host_s`, of storages with these bytes."""
+    if min(host_Bps) <= 0:
+        return np.empty(0), np.empty(0)
+    seconds = [size_bytes / rate for rate in host_Bps]
+    return [np.where(stays | (np.minimum(*seconds) < LAUNCH_S), 0.0, one) for one in seconds]
 
 
 def _only_views(step: TrainingStep, outputs: Sequence[int]) -> bool:

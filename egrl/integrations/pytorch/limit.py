@@ -203,8 +203,7 @@ def memory_limit(
         reserved: bytes of `limit` that the step cannot have, such as the optimizer's state.
         plan: instead of both, a plan file: nothing is timed or searched for.
         save: a file that the plans are written to.
-        offload: True to keep values in the memory of the host, too, copied while ops run; or the bytes per second of
-            such copies, such as "25 GB/s", which are measured otherwise. With "aot_eager" only.
+        offload: True to keep values in the host's memory, too; or the rate of copies, such as "25 GB/s", else measured.
         method: what searches for the plan, of `egrl list methods`; "exact" proves how far it is from the best.
         seconds: time limit of each search: one per graph, under inductor up to `fitting.TURNS`.
         seed: of the search.
