@@ -2,6 +2,12 @@
 
 The forward pass gives the backward pass the tensor on the host instead of the one on the device. Where copies are
 issued and waited for says what is in memory when; how long they take does not.
+
+Source: `torch/_functorch/_activation_offloading/activation_offloading.py`, PyTorch's own passes: a copy behind the last
+user, through views; a wait; in the backward pass a copy back that is moved ahead of its wait.
+
+Deviations: the plan says what is copied and where copies and waits stand. PyTorch waits for the copies of a forward
+pass at once or at its end. Items of tuples and tensors with any strides are copied, too, as whole storages.
 """
 
 from __future__ import annotations

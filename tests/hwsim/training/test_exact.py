@@ -11,12 +11,13 @@ from make_training import decoder, random_step, unet
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from hwsim.linear_program import proven_bound, relax
+from hwsim.training.device import Device
 from hwsim.training.exact.facts import facts_of
 from hwsim.training.exact.fits import find_fit
 from hwsim.training.exact.program import OBJECTIVE, Builder, Moment
 from hwsim.training.exact.solve import plan
 from hwsim.training.problem import TrainingConfig, TrainingProblem
-from hwsim.training.simulate import simulate
+from hwsim.training.simulate import OFFLOAD, simulate
 from hwsim.training.tables import Tables, build_tables
 
 MOST_DECISIONS = 9
@@ -129,6 +130,19 @@ def test_networks_are_solved_to_a_small_gap(step, fraction):
     assert found.cost < problem.baseline.cost * 0.97
     assert found.cost <= found.bound.cost * 1.002
     assert problem.bound(0) == found.bound
+
+
+@pytest.mark.slow
+def test_networks_with_a_host_are_solved_to_a_small_gap_and_faster_than_without():
+    step = unet(3)
+    without = TrainingProblem(step, None, TrainingConfig(fraction=0.5)).solve(5.0, 0)
+    device = Device("host", memory_fraction=0.5, to_host_Bps=2.5e10, from_host_Bps=2.5e10)
+    problem = TrainingProblem(step, device)
+    found = problem.solve(10.0, 0)
+    assert problem.judge(found.mapping) == []
+    assert found.cost < without.bound.cost * 0.95
+    assert found.cost <= found.bound.cost * 1.02
+    assert (found.mapping == OFFLOAD).any()
 
 
 def test_where_everything_fits_everything_is_kept():
