@@ -3,6 +3,7 @@
     python -m benchmarks.training -o FOLDER [--networks gpt2,bert] [--small] [--seconds 20] [--device cuda --large]
     python -m benchmarks.training -o FOLDER --steps 20 [--backend inductor]     # real steps, interleaved
     python -m benchmarks.training -o FOLDER --steps 20 --limits 0.8,0.6         # the same, at limits of measured peak
+    python -m benchmarks.training -o FOLDER --steps 20 --limits 0.8 --offload   # ours with the host's memory as well
     python -m benchmarks.training -o FOLDER --table
 
 Each network is captured once with the times of its ops on this machine (FOLDER/NAME.json). PyTorch's solvers `dp`,
@@ -11,7 +12,8 @@ so that the gain of the solver and of the times are told apart. `blocks` is chec
 is simulated. At each peak of `dp`, `exact` looks for the fastest plan within it, and at each of its times for the least
 peak. With --steps plans are compiled and run in turn: at each budget of `dp` ours within its measured peak, or, with
 --limits, both within that share of the measured peak of PyTorch without a budget, `dp` at the largest budget that keeps
-to it. What FOLDER has is not measured again.
+to it. With --offload a third one, "host", is ours with values in the memory of the host. What FOLDER has is not
+measured again.
 """
 
 from __future__ import annotations
@@ -195,14 +197,24 @@ def within_limit(step: TrainingStep, limit: int) -> TrainingProblem:
 
 
 def run_steps(
-    name: str, folder: Path, where: Where, backend: str, steps: int, asked: Sequence[tuple[str, float]]
+    name: str,
+    folder: Path,
+    where: Where,
+    backend: str,
+    steps: int,
+    asked: Sequence[tuple[str, float]],
+    offload: bool = False,
 ) -> None:
-    """Compile and run PyTorch's plan and ours in turn, for each ("budget", of `dp`) or ("limit", share of its peak)."""
+    """Compile and run PyTorch's plan and ours in turn, for each ("budget", of `dp`) or ("limit", share of its peak).
+
+    With `offload` also ours with a host.
+    """
     lines, chosen = Lines(folder / "steps.jsonl", STEP_KEYS), where.training(name)
     peak_of_budget = functools.cache(lambda budget: _their_peak(chosen, backend, budget))
     for kind, amount in asked:
         case = (name, backend, kind, amount)
-        if (*case, "ours") in lines:
+        left = [who for who in ("ours", *["host"] * offload) if (*case, who) not in lines]
+        if not left:
             continue
         budget, limit = amount, 0
         if kind == "limit":
@@ -216,25 +228,31 @@ def run_steps(
         with _budget(budget):
             theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
             _peak(chosen, theirs)
-        with within.memory_limit(asked_bytes, quiet=True) as made:
-            function = torch.compile(_other(chosen.model), backend=backend, dynamic=False)
-        try:
-            with where.alone(folder):  # planning times ops
-                found: dict[str, Any] = {"peak_bytes": _peak(chosen, function), "limit_bytes": asked_bytes}
-        except within.MemoryLimitError as error:
-            lines.add((*case, "ours"), {"error": str(error).splitlines()[0]})
+        functions: dict[str, Callable[..., Any]] = {"dp": theirs}
+        found: dict[str, dict[str, Any]] = {}
+        for who in left:
+            with within.memory_limit(asked_bytes, quiet=True, offload=who == "host") as made:
+                function = torch.compile(_other(chosen.model), backend=backend, dynamic=False)
+            try:
+                with where.alone(folder):  # planning times ops
+                    found[who] = {"peak_bytes": _peak(chosen, function), "limit_bytes": asked_bytes}
+            except within.MemoryLimitError as error:
+                lines.add((*case, who), {"error": str(error).splitlines()[0]})
+                continue
+            functions[who] = function
+            found[who] |= allocated(where.device) | {"simulated_bytes": made[0].peak_bytes}
+            found[who]["host_bytes"] = sum(value.size_bytes for value in made[0].offload)
+        if not found:
             continue
-        found |= allocated(where.device)
         with where.alone(folder):
-            took = in_turn(chosen, {"dp": theirs, "ours": function}, steps)
-        ratios = [ours / theirs for ours, theirs in zip(took["ours"], took["dp"], strict=True)]
-        found |= {"seconds": statistics.median(took["ours"]), "ratios": ratios}
-        found["simulated_bytes"] = made[0].peak_bytes
+            took = in_turn(chosen, functions, steps)
         if (*case, "dp") not in lines:
             spent = statistics.median(took["dp"])
             lines.add((*case, "dp"), {"budget": budget, "seconds": spent, "peak_bytes": their_peak})
-        lines.add((*case, "ours"), found)
-        print(*case, f"{statistics.median(ratios):.3f}", found["peak_bytes"] / their_peak, flush=True)
+        for who, each in found.items():
+            ratios = [ours / theirs for ours, theirs in zip(took[who], took["dp"], strict=True)]
+            lines.add((*case, who), each | {"seconds": statistics.median(took[who]), "ratios": ratios})
+            print(*case, who, f"{statistics.median(ratios):.3f}", each["peak_bytes"] / their_peak, flush=True)
         torch._dynamo.reset()
 
 
@@ -360,17 +378,17 @@ def _step_rows(folder: Path) -> list[str]:
     lines = Lines(folder / "steps.jsonl", STEP_KEYS)
     known = {tuple(line[key] for key in STEP_KEYS): line for line in lines.all}
     for (*case, who), line in known.items():
-        if who != "ours" or "error" in line:
+        if who == "dp" or "error" in line:
             continue
         theirs = known[*case, "dp"]
         name, backend, kind, amount = case
-        fits = "seconds" in theirs
+        fits, beside_host = "seconds" in theirs, " with a host" if who == "host" else ""
         beside = f"{theirs['seconds']:.3f}" if fits else "none fits"
         ratio = f"{statistics.median(line['ratios']):.3f}" if fits else ""
         peaks = f"{line['peak_bytes'] / theirs['peak_bytes']:.3f}" if fits else ""
         rows.append(
-            f"| {name} | {backend} | {kind} {amount:g} | {theirs['budget']:g} | {beside} | {line['seconds']:.3f} |"
-            f" {ratio} | {peaks} | {line['peak_bytes'] / line['limit_bytes']:.3f} |"
+            f"| {name}{beside_host} | {backend} | {kind} {amount:g} | {theirs['budget']:g} | {beside} |"
+            f" {line['seconds']:.3f} | {ratio} | {peaks} | {line['peak_bytes'] / line['limit_bytes']:.3f} |"
             f" {line['simulated_bytes'] / line['peak_bytes']:.4f} |"
         )
     return rows
@@ -391,6 +409,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limits", help="shares of the peak of PyTorch without a budget")
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--backend", default="aot_eager")
+    parser.add_argument("--offload", action="store_true", help="ours with the memory of the host, too")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args(argv)
     if given.table:
@@ -404,7 +423,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             asked = [("budget", budget) for budget in budgets]
             if given.limits:
                 asked = [("limit", float(text)) for text in given.limits.split(",")]
-            run_steps(name, given.output, where, given.backend, given.steps, asked)
+            run_steps(name, given.output, where, given.backend, given.steps, asked, given.offload)
         else:
             compare(name, given.output, where, given.seconds, budgets)
     return 0

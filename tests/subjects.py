@@ -21,6 +21,7 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
 from hwsim.shard.problem import Shard
+from hwsim.training.device import Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from make_sharding import make
 from toys import ABLE, TOYS, ToyGrammar
@@ -67,6 +68,9 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "training": lambda: TrainingProblem(unet(2), None, TrainingConfig(fraction=0.6)),
     "training-penalise": lambda: TrainingProblem(
         decoder(1), None, TrainingConfig(fraction=0.9, invalid="penalise")
+    ),
+    "training-host": lambda: TrainingProblem(
+        unet(2), Device("host", memory_fraction=0.6, to_host_Bps=2e10, from_host_Bps=3e10)
     ),
     "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},

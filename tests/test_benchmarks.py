@@ -9,7 +9,7 @@ import pytest
 from commands import module_of
 from players import agent, settings
 
-from benchmarks import critic, twin_figure
+from benchmarks import critic, training_host, twin_figure
 from benchmarks import training as training_benchmark
 from subjects import PROBLEMS
 
@@ -83,4 +83,6 @@ def test_the_page_of_training_has_the_table_of_its_data():
     docs = Path(__file__).resolve().parents[1] / "docs" / "results"
     page = (docs / "training.md").read_text(encoding="utf-8")
     for line in training_benchmark.table(docs / "data" / "training").splitlines():
+        assert line in page
+    for line in training_host.table(docs / "data" / "training-host").splitlines():
         assert line in page

@@ -7,6 +7,8 @@ Sources:
   checkpointing, Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models*, 2022).
 - "checkpoints": the forward pass is cut into equal blocks, and only what crosses a cut is kept (Chen et al., *Training
   Deep Nets with Sublinear Memory Cost*, 2016).
+- "offload", where there is a host: what is made first, and so waits longest, is kept there, all else on the device (Rhu
+  et al., *vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design*, 2016).
 
 Deviations: what a rule leaves open (how much, how many blocks) is tried out, and the best plan that fits counts. A cut
 lies where the least crosses it nearby.
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from hwsim.training.exact.fits import find_fit
 from hwsim.training.repair import relieved
 from hwsim.training.search import annealed
-from hwsim.training.simulate import KEEP, RECOMPUTE, canonical, simulate, trace
+from hwsim.training.simulate import KEEP, OFFLOAD, RECOMPUTE, canonical, simulate, trace
 from hwsim.training.tables import Ints, Tables
 from workloads.errors import InputError
 from workloads.training_step import TrainingStep
@@ -32,7 +34,7 @@ Plan = NDArray[np.int16]
 PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "einsum", "dot")
 """Parts of the names of kinds that are products of tensors."""
 SHARES = 40
-"""Shares of the bytes that "knapsack" tries."""
+"""Shares of the bytes that "knapsack" and "offload" try."""
 MOST_BLOCKS = 256
 MOVES, HOT = 20_000, 0.02
 """Of the search for the least peak: its moves, and its first temperature as a share of the seconds of a step."""
@@ -92,6 +94,14 @@ def _all_plans(step: TrainingStep, t: Tables) -> Iterator[tuple[str, Plan]]:
         yield f"checkpoints, {blocks} blocks", _checkpoints(t, blocks)
         blocks += max(1, blocks // 4)
     yield "recompute all", np.full(count, RECOMPUTE, np.int16)
+    if t.to_host_s.any():
+        may = t.to_host_s[decided] > 0
+        order = np.argsort(t.maker[decided], kind="stable")
+        shares = np.cumsum((size * may)[order]) / (size * may).sum()
+        for k in range(1, SHARES + 1):
+            plan = np.full(count, KEEP, np.int16)
+            plan[order[(shares <= k / SHARES) & may[order]]] = OFFLOAD
+            yield f"offload, {k / SHARES:.1%} of the bytes", plan
 
 
 def crossing_bytes(t: Tables) -> tuple[Ints, Ints, Ints]:

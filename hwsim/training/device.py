@@ -28,7 +28,8 @@ class Device:
 
     `seconds` and `again` have factors by kind of op, 1 for kinds that they do not name: on its seconds, and further
     on those of a second run. The latter is below 1 where a compiler fuses what is computed again into what reads it.
-    `to_host_Bps` and `from_host_Bps` are bytes per second between device and host; 0: unknown. No choice uses them yet.
+    `to_host_Bps` and `from_host_Bps` are bytes per second between device and host, each way at the same time as the
+    other and as ops. With both above 0 a value may also be kept in the memory of the host; with both 0 it may not.
     """
 
     name: Name
@@ -46,6 +47,16 @@ class Device:
             raise ValueError(
                 "memory_bytes, memory_fraction: expected one of them above 0, found"
                 f" {self.memory_bytes} and {self.memory_fraction:g}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _both_ways(self) -> Device:
+        rates = self.to_host_Bps, self.from_host_Bps
+        if min(rates) < 1 and max(rates) > 0:
+            raise ValueError(
+                "to_host_Bps, from_host_Bps: expected both 0 or both at least 1, found"
+                f" {rates[0]:g} and {rates[1]:g}"
             )
         return self
 

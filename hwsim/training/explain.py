@@ -6,17 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.explanation import Breakdown, Holder, Payer
-from hwsim.training.simulate import KEEP, Runs, last_uses, memory_of, runs_of
+from hwsim.training.simulate import Runs, last_uses, memory_of, runs_of
 from hwsim.training.tables import Bools, Ints, Tables
 from workloads.training_step import TrainingStep
 
 SHOWN = 10
 """Values that are named of each kind."""
-CHOICES = ("recompute", "keep")
+CHOICES = ("recompute", "keep", "offload")
+"""The last one only where there is a host."""
 
 
 def explain(step: TrainingStep, t: Tables, plan: NDArray[np.int16], limit_bytes: int) -> Breakdown:
     """The breakdown of a plan int16 [N]; seconds of the forward pass, of the backward pass, and of ops that run again.
+
+    With a host, also those of waiting for copies to it and back.
 
     Payers are the ops that run again, dearest first; each is called by the largest value that it makes and that was not
     kept.
@@ -33,6 +36,8 @@ def explain(step: TrainingStep, t: Tables, plan: NDArray[np.int16], limit_bytes:
     recomputed, backward = float(t.again_s[again].sum()), float(t.seconds[late[~again[late]]].sum())
     dearest = _dearest(t, again & (t.again_s > 0), runs)
     parts = {"forward": forward, "backward": backward, "computed again": recomputed}
+    if t.to_host_s.any():
+        parts["waiting for the host"] = float(runs.wait_s.sum())
     fullest = int(held[: runs.length].argmax())
     return Breakdown(
         sum(parts.values()),
@@ -62,7 +67,7 @@ def _holders(
     step: TrainingStep, t: Tables, plan: NDArray[np.int16], runs: Runs, at: int
 ) -> tuple[Holder, ...]:
     """The largest storages in memory during run `at`: those that ops make, and parameters, inputs and tangents."""
-    begin, end = spans(t, runs)
+    begin, end = spans(t, runs, at)
     there = np.flatnonzero((begin <= at) & (at < end) & (t.size_bytes > 0))
     largest = there[np.argsort(-t.size_bytes[there], kind="stable")][:SHOWN]
     return tuple(
@@ -73,14 +78,15 @@ def _holders(
 
 def _choice(step: TrainingStep, t: Tables, plan: NDArray[np.int16], storage: int) -> str:
     if t.decision[storage] >= 0:
-        return CHOICES[int(plan[t.decision[storage]] == KEEP)]
+        return CHOICES[plan[t.decision[storage]]]
     return step.values[t.storage[storage]].role or "no decision"
 
 
-def spans(t: Tables, runs: Runs) -> tuple[Ints, Ints]:
+def spans(t: Tables, runs: Runs, at: int) -> tuple[Ints, Ints]:
     """int64 [S] each: the first run that sees a storage and the run after the last.
 
-    Of a storage that is made twice, it is the later life.
+    Of a storage that is made twice, it is the later life. Of one that goes to the host, it is the life before that for
+    runs `at` before it leaves, else the later one.
     """
     forward, backward = last_uses(t, runs)
     begin, end = np.full(len(t.maker), -1, np.int64), np.full(len(t.maker), -1, np.int64)
@@ -94,5 +100,9 @@ def spans(t: Tables, runs: Runs) -> tuple[Ints, Ints]:
                 begin[s] = r
                 end[s] = (forward if r < runs.turn else backward)[s] + 1
     end[runs.saved] = np.maximum(runs.turn, backward[runs.saved] + 1)
+    away = runs.order
+    early = away[at < runs.leaves[away]]
+    later = np.setdiff1d(away, early)
+    end[early], begin[later] = runs.leaves[early], runs.returns[later]
     end[t.is_output | t.is_gradient] = runs.length
     return begin, end

@@ -11,11 +11,12 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.training.tables import Tables
+from hwsim.training.tables import Floats, Tables
 from workloads.training_step import TrainingStep
 
-SCHEMA_VERSION = 401
-"""Changes whenever a feature, its meaning or its scale changes; other problems' schemas have other numbers."""
+SCHEMA_VERSION, HOST_SCHEMA_VERSION = 401, 451
+"""Without and with a host. Changes whenever a feature, its meaning or its scale changes; other problems' schemas have
+other numbers."""
 BYTES_SCALE = 1 / 24
 """log1p of bytes: 16 MiB -> 0.69, 1 GiB -> 0.87."""
 SECONDS_SCALE = 1 / 16
@@ -31,7 +32,10 @@ MOST_EDGES_PER_NODE = 64
 def features(step: TrainingStep, tables: Tables, limit_bytes: int) -> NDArray[np.float32]:
     """float32 [N, 7 + KIND_COLUMNS]: bytes, and as a share of the limit; seconds of the maker; readers in the forward
     and in the backward pass; position of the maker, and how far the first use in the backward pass is from it, as
-    shares of the step; then the kind of the maker."""
+    shares of the step; then the kind of the maker.
+
+    With a host two more columns: seconds of a copy to it and back, 0 for what must stay on the device.
+    """
     t = tables
     decided = np.flatnonzero(t.decision >= 0)
     size, maker = t.size_bytes[decided], t.maker[decided]
@@ -52,7 +56,18 @@ def features(step: TrainingStep, tables: Tables, limit_bytes: int) -> NDArray[np
         maker / len(t.phase),
         (first[decided] - maker) / len(t.phase),
     ]
+    own += [np.log1p(seconds[decided] * 1e9) * SECONDS_SCALE for seconds in _host(t)]
     return np.concatenate([np.stack(own, axis=1), kind], axis=1).astype(np.float32)
+
+
+def schema(tables: Tables) -> int:
+    """The version of what is seen."""
+    return HOST_SCHEMA_VERSION if _host(tables) else SCHEMA_VERSION
+
+
+def _host(t: Tables) -> tuple[Floats, ...]:
+    """float64 [S] each, seconds of copies both ways; nothing if no value may be kept on the host."""
+    return (t.to_host_s, t.from_host_s) if t.to_host_s.any() else ()
 
 
 def edge_index(tables: Tables) -> NDArray[np.int64]:

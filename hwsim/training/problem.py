@@ -1,4 +1,4 @@
-"""Training within a limit of memory as a problem: which values are kept for the backward pass.
+"""Training within a limit of memory as a problem: which values are kept for the backward pass, and where.
 
 Source: activation checkpointing as PyTorch's AOTAutograd runs it (`torch/_functorch/partitioners.py`): a joint graph of
 forward and backward pass, a set of values that are saved, and whatever else the backward pass needs computed again.
@@ -44,8 +44,8 @@ from hwsim.training.device import MAX_BYTES, Device, device_file, load_device
 from hwsim.training.exact.solve import plan
 from hwsim.training.explain import CHOICES, explain
 from hwsim.training.family.family import TrainingFamily
-from hwsim.training.judge import judge
-from hwsim.training.observation import SCHEMA_VERSION, edge_index, features
+from hwsim.training.judge import Host, judge
+from hwsim.training.observation import edge_index, features, schema
 from hwsim.training.repair import fitted
 from hwsim.training.sections import ALL, BEST, sections
 from hwsim.training.simulate import KEEP, VERSION, Trace, canonical, runs_of, simulate, trace
@@ -88,11 +88,12 @@ class TrainingConfig:
 
 
 class TrainingProblem:
-    """Keep or recompute each value that the backward pass of a training step may need.
+    """Keep or recompute each value that the backward pass of a training step may need, or keep it on the host.
 
-    mapping   int16 [N, 1]: for each of `step.candidates` 0 = recompute or 1 = keep. A `keep` that nothing needs is
-              judged as recompute
-    cost      seconds of all ops that run, forward and backward; of a second run as the device says
+    mapping   int16 [N, 1]: for each of `step.candidates` 0 = recompute, 1 = keep or, if the device has rates of copies
+              to a host, 2 = offload. A `keep` or `offload` that nothing needs is judged as recompute
+    cost      seconds of all ops that run, forward and backward, and of waiting for copies; of a second run as the
+              device says
     reward    (baseline cost / cost)^2; -epsilon if it did not run
     valid     at no moment are more bytes in memory than the limit
     epsilon   the share of the bytes with a decision that repair changed; if nothing ran, the excess over the peak
@@ -101,7 +102,8 @@ class TrainingProblem:
     always there. The forward pass runs its ops in order. In the backward pass, before each op, whatever of its inputs
     is missing is computed by its maker; what those makers miss, too; all of them in the order of the step, each op at
     most once in the whole pass. The same happens after the last op for the values that the pass returns. A needed value
-    is *saved* if its choice is keep, if its maker must not run twice, or if it has no bytes; else its maker runs again.
+    is *saved* if its choice is keep or offload, if its maker must not run twice, or if it has no bytes; else its maker
+    runs again.
     Ops of phase `either` run in the forward pass if something saved needs them, in the backward pass as above.
 
     What is in memory. In each pass a storage lives from the op that makes it to the last op that reads it. What is
@@ -110,6 +112,20 @@ class TrainingProblem:
     pass to their last reader. While an op runs, its inputs, its outputs and its scratch are in memory together. If an
     op runs again for one output, the others are made, too; those that are saved already are copies, and are freed at
     once.
+
+    What goes to the host. Results of the step stay on the device, and so does what is copied in less than 10 us. There
+    is one queue per direction; ops run meanwhile.
+    - Forward: copies are made in the order of the last runs of the pass that make or read the values; if these are the
+      same, in the order of the step. A copy takes bytes / rate, and begins when that run and the copy before it have
+      ended. The value is in memory until the first later run that begins when the copy has ended, or later; without
+      one, to the end of the pass, which waits for the last copy.
+    - Backward: copies are made in the order of the first runs that read the values; if these are the same, in the order
+      of the step. They are planned from the last to the first, by the times of the pass without waits: a copy should
+      end when its first reader begins, or when the copy after it should begin, if that is earlier. It is issued before
+      the last run, up to its first reader, that begins no later than the copy should; if there is none, before the
+      first run of the pass. From that run on the value is in memory, to its last reader.
+    - Waits: a copy begins when the run before the one that issues it has ended and so has the copy before it; a value's
+      first reader waits for its copy. What is in memory when does not depend on waits.
 
     Attributes:
         step: the training step.
@@ -132,7 +148,10 @@ class TrainingProblem:
         self.step, self._device = step, device or load_device("half")
         if not step.candidates:
             raise InputError(f"{step.name}: expected a value that may be kept or computed again, found none")
-        self.tables = build_tables(step, self.config.reserved_bytes, self._device.seconds, self._device.again)
+        device = self._device
+        rates = device.to_host_Bps, device.from_host_Bps
+        self.tables = build_tables(step, self.config.reserved_bytes, device.seconds, device.again, rates)
+        self._host = Host(*rates, device.seconds, device.again) if min(rates) > 0 else None
         seconds, peak = simulate(self.tables, np.full((1, len(step.candidates)), KEEP, np.int16))
         self.keep_all = float(seconds[0]), int(peak[0])
         self.limit_bytes = self._limit()
@@ -147,12 +166,18 @@ class TrainingProblem:
             model_error=self._device.prediction.get("held_out_error", 0.0),
         )
         size = np.array([step.values[number].size_bytes for number in step.candidates], np.int64)
+        choices = np.full((len(size), 1), 2, np.int16)
+        if self.tables.to_host_s.any():
+            decided = np.flatnonzero(self.tables.decision >= 0)
+            choices[self.tables.decision[decided], 0] += self.tables.to_host_s[decided] > 0
+        most = int(choices.max())
         self.space = Space(
             [step.values[number].name for number in step.candidates],
             (HEAD,),
-            np.full((len(size), 1), len(CHOICES), np.int16),
-            (CHOICES,),
+            choices,
+            (CHOICES[:most],),
             size[:, None],
+            np.array([[0, 1, 0.5][:most]], np.float32),
         )
         chosen = choose(step, self.tables, self.limit_bytes)
         self.baseline = Baseline(chosen.plan[:, None], chosen.seconds, chosen.rule)
@@ -175,7 +200,7 @@ class TrainingProblem:
         """What policies see."""
         columns = choice_columns(self.space.choice_rank, self.space.initial)
         x = np.concatenate([features(self.step, self.tables, self.limit_bytes), columns], axis=1)
-        return Observation(x, edge_index(self.tables), SCHEMA_VERSION)
+        return Observation(x, edge_index(self.tables), schema(self.tables))
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
         """Judge mappings int16 [B, N, 1]. Nothing is random: keys are ignored.
@@ -213,7 +238,7 @@ class TrainingProblem:
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every rule that one mapping [N, 1] breaks, by code that shares nothing with the kernels."""
         plan = [int(choice) for choice in mapping[:, 0]]
-        return judge(self.step, self.limit_bytes, self.config.reserved_bytes, plan)
+        return judge(self.step, self.limit_bytes, self.config.reserved_bytes, plan, self._host)
 
     def explain(self, mapping: Mapping16) -> Breakdown:
         """Where time and memory of what is judged for one mapping int16 [N, 1] go.
@@ -309,5 +334,7 @@ class TrainingProblem:
     def fingerprint(self) -> str:
         """Hex digest of simulator version, step, limit and settings."""
         device = [self._device.seconds, self._device.again]
+        if self.tables.to_host_s.any():
+            device.append({"to": self._device.to_host_Bps, "from": self._device.from_host_Bps})
         head = [VERSION, asdict(self.config), device, self.limit_bytes, self.baseline.mapping[:, 0].tolist()]
         return hashlib.sha256(json.dumps(head).encode() + packed(self.step)).hexdigest()

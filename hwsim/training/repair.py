@@ -1,7 +1,8 @@
 """Plans made to fit a limit, and room that is left used again.
 
 Both are greedy. A plan that is too large gives up, at its fullest run, the kept values that cost the least seconds per
-byte; a plan that fits keeps what saves the most seconds per byte as long as it still fits.
+byte; a plan that fits keeps what saves the most seconds per byte as long as it still fits. Where there is a host, what
+is given up goes there as long as copies end within the passes, and is else computed again if that takes less.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.training.simulate import KEEP, RECOMPUTE, Runs, last_uses, memory_of, runs_of, seconds_of
+from hwsim.training.simulate import (
+    KEEP,
+    OFFLOAD,
+    RECOMPUTE,
+    Runs,
+    last_uses,
+    may_leave,
+    memory_of,
+    runs_of,
+    seconds_of,
+)
 from hwsim.training.tables import Bools, Floats, Ints, Tables
 
 
@@ -51,17 +62,42 @@ def again_seconds(t: Tables, saved: Bools, rerun: Bools, s: int) -> float:
 def _idle_at(t: Tables, runs: Runs, fullest: int) -> Bools:
     """bool [S]: storages that are saved, in memory at the run `fullest`, and not used in its pass until after it."""
     last, _ = last_uses(t, runs)
-    idle = np.zeros(len(t.size_bytes), np.bool_)
+    idle = runs.saved.copy()
     if fullest < runs.turn:
         for s in range(len(idle)):
-            idle[s] = runs.saved[s] and 0 <= last[s] < fullest
-        return idle
-    idle[:] = runs.saved
+            idle[s] = idle[s] and 0 <= last[s] < fullest
     for r in range(runs.turn, fullest + 1):
         k = runs.op[r]
         for i in range(t.input_first[k], t.input_first[k + 1]):
             idle[t.inputs[i]] = False
+    for s in runs.order:
+        if runs.leaves[s] <= fullest < runs.returns[s]:
+            idle[s] = False
     return idle
+
+
+@kernel
+def _slack(t: Tables, runs: Runs) -> tuple[float, float]:
+    """Seconds of the forward and of the backward pass in which nothing is copied, roughly; below 0: it is too long."""
+    out, back = 0.0, 0.0
+    for r in range(runs.length):
+        if r < runs.turn:
+            out += t.seconds[runs.op[r]]
+        else:
+            back += t.seconds[runs.op[r]]
+    for s in runs.order:
+        out -= t.to_host_s[s]
+        back -= t.from_host_s[s]
+    return out, back
+
+
+@kernel
+def _copy_seconds(t: Tables, plan: NDArray[np.int16], s: int, out: float, back: float) -> float:
+    """Seconds that the step waits longer, by what `_slack` says, if `s` is kept on the host; or infinity."""
+    if not may_leave(t, s) or plan[t.decision[s]] != KEEP:
+        return np.inf
+    out, back = max(out, 0.0), max(back, 0.0)
+    return max(t.to_host_s[s] - out, 0.0) + max(t.from_host_s[s] - back, 0.0)
 
 
 @kernel
@@ -76,12 +112,20 @@ def _relieve(t: Tables, plan: NDArray[np.int16], limit: int, held: Ints) -> bool
         idle = _idle_at(t, runs, fullest)
         rerun = is_rerun(t, runs)
         found = np.flatnonzero(idle & (t.decision >= 0) & ~t.is_output & ~t.is_gradient)
-        price = np.empty(len(found))
+        again, price = np.empty(len(found)), np.empty(len(found))
+        out, back = _slack(t, runs)
         for at in range(len(found)):
-            price[at] = again_seconds(t, runs.saved, rerun, found[at]) / t.size_bytes[found[at]]
+            s = found[at]
+            again[at] = again_seconds(t, runs.saved, rerun, s)
+            price[at] = min(again[at], _copy_seconds(t, plan, s, out, back)) / t.size_bytes[s]
         for at in np.argsort(price, kind="mergesort"):
-            plan[t.decision[found[at]]] = RECOMPUTE
-            over -= t.size_bytes[found[at]]
+            s = found[at]
+            if _copy_seconds(t, plan, s, out, back) < again[at]:
+                plan[t.decision[s]] = OFFLOAD
+                out, back = out - t.to_host_s[s], back - t.from_host_s[s]
+            else:
+                plan[t.decision[s]] = RECOMPUTE
+            over -= t.size_bytes[s]
             if over <= 0:
                 break
         if len(found) == 0:
@@ -143,12 +187,15 @@ def relieved(t: Tables, plan: NDArray[np.int16], limit: int) -> tuple[NDArray[np
 
 @kernel
 def _gain_per_byte(t: Tables, runs: Runs) -> Floats:
-    """float64 [S]: seconds per byte that keeping a storage saves at least, its maker alone; 0 if that runs once."""
+    """float64 [S]: seconds per byte that keeping a storage saves, its maker or its copies alone; 0 if it saves none."""
     rerun = is_rerun(t, runs)
+    waits = runs.wait_s.sum() > 0
     gain = np.zeros(len(t.size_bytes))
     for s in range(len(gain)):
         if t.decision[s] >= 0 and not runs.saved[s] and rerun[t.maker[s]]:
             gain[s] = t.again_s[t.maker[s]] / t.size_bytes[s]
+        elif waits and runs.leaves[s] >= 0:
+            gain[s] = (t.to_host_s[s] + t.from_host_s[s]) / t.size_bytes[s]
     return gain
 
 
@@ -163,14 +210,17 @@ def filled(t: Tables, plan: NDArray[np.int16], limit: int, tries: int) -> NDArra
     for s in np.argsort(-gain, kind="mergesort"):
         if gain[s] <= 0 or tries <= 0:
             break
-        if out[t.decision[s]] == KEEP:
-            continue
-        tries -= 1
-        out[t.decision[s]] = KEEP
-        runs = runs_of(t, out)
-        seconds = seconds_of(t, runs)
-        if seconds < best and memory_of(t, runs, held) <= limit:
-            best = seconds
-        else:
-            out[t.decision[s]] = RECOMPUTE
+        d = t.decision[s]
+        before = out[d]
+        for choice in (KEEP, OFFLOAD):
+            if out[d] != before or before == choice or (choice == OFFLOAD and not may_leave(t, s)):
+                continue
+            tries -= 1
+            out[d] = choice
+            runs = runs_of(t, out)
+            seconds = seconds_of(t, runs)
+            if seconds < best and memory_of(t, runs, held) <= limit:
+                best = seconds
+            else:
+                out[d] = before
     return out

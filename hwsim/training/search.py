@@ -1,4 +1,4 @@
-"""Local search on a plan with the true simulation: flips of one value, or of two that depend on each other.
+"""Local search on a plan with the true simulation: changes of one value, or of two that depend on each other.
 
 Source: simulated annealing (Kirkpatrick, Gelatt, Vecchi, *Science* 220, 1983), geometric cooling.
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.keys import uniform
-from hwsim.training.simulate import KEEP, RECOMPUTE, memory_of, runs_of, seconds_of
+from hwsim.training.simulate import KEEP, OFFLOAD, RECOMPUTE, may_leave, memory_of, runs_of, seconds_of
 from hwsim.training.tables import Tables
 
 PRICE = 4.0
@@ -43,22 +43,28 @@ def _partner(t: Tables, s: int, draw: float) -> int:
 
 
 @kernel
-def flip(
+def move(
     t: Tables, plan: NDArray[np.int16], decided: NDArray[np.int64], key: np.uint64, counter: np.uint64
-) -> tuple[int, int]:
-    """Change a plan in place: a value takes its other choice, and often one that it is made from takes the opposite.
+) -> tuple[int, int, int, int]:
+    """Change a plan in place: a value takes another choice, and often one that it is made from the one it had.
 
-    So what is kept moves along the network. Returns both decisions, to undo the change; -1 for none.
+    So what is kept moves along the network. Returns both decisions, -1 for none, each with what it was before.
     """
-    s = decided[min(int(uniform(key, counter) * len(decided)), len(decided) - 1)]
+    draw = uniform(key, counter) * len(decided)
+    s = decided[min(int(draw), len(decided) - 1)]
     one, other = t.decision[s], -1
+    was, other_was = int(plan[one]), -1
     if uniform(key, counter + np.uint64(1)) < PAIRS:
         near = _partner(t, s, uniform(key, counter + np.uint64(2)))
-        if near >= 0 and plan[t.decision[near]] != plan[one]:
+        if near >= 0 and plan[t.decision[near]] != was and (was != OFFLOAD or may_leave(t, near)):
             other = t.decision[near]
-            plan[other] = KEEP + RECOMPUTE - plan[other]
-    plan[one] = KEEP + RECOMPUTE - plan[one]
-    return one, other
+            other_was = int(plan[other])
+            plan[other] = was
+    if may_leave(t, s):
+        plan[one] = (was + 1 + (draw - int(draw) >= 0.5)) % 3
+    else:
+        plan[one] = KEEP + RECOMPUTE - was
+    return one, was, other, other_was
 
 
 @kernel
@@ -78,10 +84,10 @@ def annealed(
     peak = memory_of(t, runs, held)
     energy = seconds_of(t, runs) + price * max(peak - limit, 0)
     best, best_energy, best_over = plan.copy(), energy, max(peak - limit, 0)
-    for move in range(moves):
-        temperature = hot * whole * COLD ** (move / moves)
-        counter = np.uint64(move) * DRAWS
-        one, other = flip(t, plan, decided, np.uint64(key), counter)
+    for at in range(moves):
+        temperature = hot * whole * COLD ** (at / moves)
+        counter = np.uint64(at) * DRAWS
+        one, was, other, other_was = move(t, plan, decided, np.uint64(key), counter)
         runs = runs_of(t, plan)
         over = max(memory_of(t, runs, held) - limit, 0)
         after = seconds_of(t, runs) + price * over
@@ -91,7 +97,7 @@ def annealed(
             if over < best_over or (over == best_over and after < best_energy):
                 best[:], best_energy, best_over = plan, after, over
             continue
-        plan[one] = KEEP + RECOMPUTE - plan[one]
+        plan[one] = was
         if other >= 0:
-            plan[other] = KEEP + RECOMPUTE - plan[other]
+            plan[other] = other_was
     return best

@@ -1,4 +1,4 @@
-"""What is shown of a plan: what it saves beside keeping every value, memory over the step, and which ops run again."""
+"""What is shown of a plan: what it saves, memory over the step, which ops run again, and what is kept on the host."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ ALL, BEST = "every value kept", "the best"
 def sections(step: TrainingStep, t: Tables, traces: Mapping[str, Trace], limit_bytes: int) -> list[Section]:
     """Of the traces by label: those of `ALL` and `BEST`, and of what else is compared."""
     seconds = {label: _run_seconds(t, trace) for label, trace in traces.items()}
-    return [
+    found: list[Section] = [
         _summary(traces, seconds, limit_bytes),
         _memory(traces, seconds, limit_bytes),
         _again(step, t, traces[BEST], seconds[BEST]),
     ]
+    return [*found, _host(step, t, traces[BEST], seconds[BEST])] if t.to_host_s.any() else found
 
 
 def _run_seconds(t: Tables, trace: Trace) -> Floats:
@@ -34,11 +35,12 @@ def _run_seconds(t: Tables, trace: Trace) -> Floats:
 
 def _summary(traces: Mapping[str, Trace], seconds: Mapping[str, Floats], limit_bytes: int) -> Table:
     peak = {label: int(trace.held_bytes.max()) for label, trace in traces.items()}
-    longer = seconds[BEST].sum() / seconds[ALL].sum() - 1 if seconds[ALL].sum() else 0.0
+    total = {label: float(seconds[label].sum() + trace.wait_s.sum()) for label, trace in traces.items()}
+    longer = total[BEST] / total[ALL] - 1 if total[ALL] else 0.0
     rows: list[list[Cell]] = [
         [
             label,
-            float(seconds[label].sum()),
+            total[label],
             peak[label],
             int(trace.again.sum()),
             float(seconds[label][trace.again].sum()),
@@ -54,19 +56,55 @@ def _summary(traces: Mapping[str, Trace], seconds: Mapping[str, Floats], limit_b
 
 
 def _memory(traces: Mapping[str, Trace], seconds: Mapping[str, Floats], limit_bytes: int) -> Lines:
-    turn = float(seconds[BEST][: traces[BEST].turn].sum())
+    best = traces[BEST]
+    turn = float(seconds[BEST][: best.turn].sum() + best.wait_s[: best.turn + 1].sum())
     return Lines(
         "Memory over the step",
         f"Bytes in memory while each op runs. Under the best plan the backward pass begins at {turn:.3g} s.",
         "time",
         "in memory",
         [
-            Line(label, (np.cumsum(seconds[label]) - seconds[label]).tolist(), trace.held_bytes.tolist())
+            Line(label, _begins(trace, seconds[label]).tolist(), trace.held_bytes.tolist())
             for label, trace in traces.items()
         ],
         {"limit": float(limit_bytes)},
         ("s", "B"),
     )
+
+
+def _begins(trace: Trace, seconds: Floats) -> Floats:
+    """Seconds float64 [R] from the start of the step to that of each run."""
+    return np.cumsum(seconds + trace.wait_s) - seconds
+
+
+def _host(step: TrainingStep, t: Tables, trace: Trace, seconds: Floats) -> Table:
+    """Each value that is kept on the host, the largest first."""
+    away = np.sort(trace.order)
+    away = away[np.argsort(-t.size_bytes[away], kind="stable")]
+    begins = np.append(_begins(trace, seconds), (seconds + trace.wait_s).sum())
+    rows: list[list[Cell]] = [
+        [
+            step.label(int(t.storage[s])),
+            int(t.size_bytes[s]),
+            float(t.to_host_s[s] + t.from_host_s[s]),
+            float(begins[trace.leaves[s]]),
+            float(begins[trace.returns[s]]),
+        ]
+        for s in away
+    ]
+    waits = trace.wait_s.sum()
+    says = (
+        f"Each value that is kept on the host, the largest first; together {size_text(int(t.size_bytes[away].sum()))}."
+        f" Copies go on while ops run; the step waits {waits:.3g} s for them."
+    )
+    columns = [
+        ("value", ""),
+        ("size", "B"),
+        ("copies", "s"),
+        ("leaves the device at", "s"),
+        ("has room there from", "s"),
+    ]
+    return Table("On the host", says, columns, rows)
 
 
 def _again(step: TrainingStep, t: Tables, trace: Trace, seconds: Floats) -> Table:

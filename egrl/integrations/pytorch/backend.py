@@ -12,15 +12,16 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError, clean, read_joint
-from egrl.integrations.pytorch.partition import partition
+from egrl.integrations.pytorch.partition import Cut, partition
 from workloads.errors import InputError
 
 BACKENDS = ("inductor", "aot_eager")
+HOST_BACKEND = "aot_eager"
+"""The one with which values may be kept on the host: inductor orders ops anew, and copies with them."""
 log = logging.getLogger(__name__)
 
-Planner = Callable[[JointGraph], Sequence[int]]
-"""What says which values of a joint graph are kept: positions in `TrainingStep.values`. It may raise
-UnsupportedGraphError, too."""
+Planner = Callable[[JointGraph], Cut]
+"""What says how a joint graph is cut. It may raise UnsupportedGraphError, too."""
 
 
 class Partitioner(CustomPartitionerFn):
@@ -37,13 +38,12 @@ class Partitioner(CustomPartitionerFn):
         parameters: Sequence[int] = kwargs.get("static_lifetime_input_indices") or ()
         try:
             joint = read_joint(clean(gm), outputs, parameters, self._name)
-            kept = self._planner(joint)
+            return partition(joint, self._planner(joint))
         except UnsupportedGraphError as reason:
             self._say(f"{self._name}: a graph is not planned, but cut as PyTorch does by itself: {reason}")
             return min_cut_rematerialization_partition(
                 gm, joint_inputs, num_fwd_outputs=outputs, static_lifetime_input_indices=list(parameters)
             )
-        return partition(joint, kept)
 
     def uuid(self) -> str:
         """What caches of compiled graphs see: they hold the graphs after the cut, so that any plan may share them."""

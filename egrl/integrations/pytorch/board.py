@@ -14,17 +14,23 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from egrl.integrations.pytorch import step_file
-from egrl.integrations.pytorch.backend import BACKENDS, PlannedBackend
+from egrl.integrations.pytorch.backend import BACKENDS, HOST_BACKEND, PlannedBackend
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.limit import size_of
+from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.plan import plan_of
+from egrl.integrations.pytorch.times import TIMES, host_Bps, main_device
 from egrl.integrations.pytorch.timing import now
+from hwsim.training.device import Device
+from hwsim.training.problem import TrainingProblem
 from workloads.errors import InputError
 
-KEEP = "keep"
+KEEP, OFFLOAD = "keep", "offload"
 
 
 class Board:
@@ -38,7 +44,7 @@ class Board:
         self, function: Callable[..., torch.Tensor], inputs: Sequence[Any], backend: str, runs: int
     ) -> None:
         self._function, self._inputs, self._backend, self._runs = function, inputs, backend, runs
-        self._compiled: tuple[frozenset[str], Callable[..., Any]] | None = None
+        self._compiled: tuple[tuple[frozenset[str], frozenset[str]], Callable[..., Any]] | None = None
         self._module = function if isinstance(function, torch.nn.Module) else None
         tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
         if self._module is not None:
@@ -46,10 +52,9 @@ class Board:
         self._device = tensors[0].device if tensors else torch.device("cpu")
         self.held_bytes = sum(tensor.nbytes for tensor in tensors)
 
-    def measure(self, keep: Collection[str]) -> tuple[list[float], int]:
-        """Seconds of each run, and the peak in bytes, with the values of these names kept."""
-
-        compiled = self._compile(frozenset(keep))
+    def measure(self, keep: Collection[str], offload: Collection[str] = ()) -> tuple[list[float], int]:
+        """Seconds of each run, and the peak in bytes, with the values of these names kept, or kept on the host."""
+        compiled = self._compile(frozenset(keep), frozenset(offload))
         self._step(compiled)
         self._forget()
         peak = peak_of(lambda: self._step(compiled), self._device) + self.held_bytes
@@ -61,16 +66,18 @@ class Board:
             seconds.append(now(self._device) - begin)
         return seconds, peak
 
-    def _compile(self, keep: frozenset[str]) -> Callable[..., Any]:
+    def _compile(self, keep: frozenset[str], offload: frozenset[str]) -> Callable[..., Any]:
         """The step with a plan; that of the last plan is kept, since contenders are measured again and again."""
-        if self._compiled is None or self._compiled[0] != keep:
+        if self._compiled is None or self._compiled[0] != (keep, offload):
+            if offload and self._backend != HOST_BACKEND:
+                raise InputError(f"backend: expected {HOST_BACKEND} to offload, found {self._backend}")
 
-            def planner(joint: JointGraph) -> list[int]:
-                return joint.positions(keep)
+            def planner(joint: JointGraph) -> Cut:
+                return _timed_cut(joint, keep, offload) if offload else Cut(joint.positions(keep))
 
             torch._dynamo.reset()
             planned = PlannedBackend(self._backend, planner, "step", False)
-            self._compiled = keep, torch.compile(self._function, backend=planned, dynamic=False)
+            self._compiled = (keep, offload), torch.compile(self._function, backend=planned, dynamic=False)
         return self._compiled[1]
 
     def _step(self, compiled: Callable[..., Any]) -> None:
@@ -82,11 +89,25 @@ class Board:
             self._module.zero_grad(set_to_none=True)
 
 
+def _timed_cut(joint: JointGraph, keep: Collection[str], offload: Collection[str]) -> Cut:
+    """How a joint graph is cut, with copies where the times of ops on this machine say."""
+    rates = host_Bps(main_device(joint.ops))
+    device = Device("all", memory_fraction=1.0, to_host_Bps=rates[0], from_host_Bps=rates[1])
+    problem = TrainingProblem(TIMES.measure(joint).step, device)
+    choice = [2 if name in offload else int(name in keep) for name in problem.space.nodes]
+    mapping = np.minimum(np.array(choice, np.int16)[:, None], problem.space.num_choices - 1).astype(np.int16)
+    plan = plan_of(problem, mapping)
+    return Cut(joint.positions(plan.keep), plan.offload)
+
+
 def answer(board: Board, request: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
     """The answer to one request."""
-    keep = {row["node"] for row in request["mapping"] if row.get("storage") == KEEP}
+    chosen = {
+        choice: {row["node"] for row in request["mapping"] if row.get("storage") == choice}
+        for choice in (KEEP, OFFLOAD)
+    }
     try:
-        seconds, peak = board.measure(keep)
+        seconds, peak = board.measure(chosen[KEEP], chosen[OFFLOAD])
     except Exception as error:  # a plan that cannot be compiled or run is a result, not the end
         return {"id": request["id"], "error": f"{type(error).__name__}: {error}"[:500]}
     if limit is not None and peak > limit:

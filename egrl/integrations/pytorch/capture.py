@@ -13,6 +13,7 @@ from egrl.integrations.pytorch import step_file
 from egrl.integrations.pytorch.backend import PlannedBackend
 from egrl.integrations.pytorch.fusion import fused
 from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.times import TIMES
 from egrl.integrations.pytorch.versions import check_version
 from workloads.errors import InputError
@@ -42,7 +43,7 @@ def capture_joint(
         InputError: nothing of it needs a gradient, or its graph cannot be planned.
     """
 
-    def planner(joint: JointGraph) -> list[int]:
+    def planner(joint: JointGraph) -> Cut:
         raise _CapturedError(joint)
 
     planned = PlannedBackend(

@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egrl.integrations.pytorch.joint import JointGraph
-from egrl.integrations.pytorch.partition import partition
+from egrl.integrations.pytorch.partition import Cut, partition
 from egrl.integrations.pytorch.times import TIMES
 
 config: Any = _config
@@ -68,7 +68,7 @@ def memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
 
 
 def _memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
-    forward, backward = partition(joint, keep)
+    forward, backward = partition(joint, Cut(keep))
     for node in (*forward.graph.nodes, *backward.graph.nodes):
         # inductor writes to it, and that of inputs is shared with the joint graph
         node.meta = dict(node.meta)

@@ -24,9 +24,15 @@ def checkpoint_contexts(step: TrainingStep, plan: Plan) -> Callable[[], Any]:
     The region must be what the step was captured of, with the backend "aot_eager".
 
     Raises:
-        InputError: the plan is of another step; or when the region runs, it has more ops of a kind than the step.
+        InputError: the plan is of another step or keeps values on the host; or when the region runs, it has more ops of
+            a kind than the step.
     """
     plan.checked(step.graph)
+    if plan.offload:
+        raise InputError(
+            f"the plan of {plan.name}: offload: expected nothing on the host, found {len(plan.offload)} values:"
+            " checkpoints only keep or compute again"
+        )
     keep = set(plan.keep)
     wanted: dict[str, list[bool]] = {}
     for op in step.ops:

@@ -19,13 +19,14 @@ from torch.utils._python_dispatch import _disable_current_modes
 from egrl.api import search
 from egrl.core import atomic
 from egrl.integrations.pytorch import plan as plans
-from egrl.integrations.pytorch.backend import PlannedBackend
+from egrl.integrations.pytorch.backend import HOST_BACKEND, PlannedBackend
 from egrl.integrations.pytorch.compiled import Memory, UnreadableCodeError, memory_of
 from egrl.integrations.pytorch.fitting import Compiled, fastest_within
 from egrl.integrations.pytorch.fusion import fused
 from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError
+from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.plan import Plan
-from egrl.integrations.pytorch.times import TIMES
+from egrl.integrations.pytorch.times import TIMES, host_Bps, main_device
 from egrl.integrations.pytorch.versions import check_version
 from egrl.methods import find_method
 from egrl.runs.result import Result
@@ -42,6 +43,8 @@ CLEAR = "\r\033[K"
 """Goes to the start of a terminal's line, and clears it."""
 LARGE_RESULT = 0.01
 """Results that take this share of the peak suggest that a loss is computed elsewhere."""
+MOST_BPS = 1e18
+"""No copy is as fast."""
 INDUCTOR_MARGIN = 0.05
 """Share of the limit that is left free where only the simulation knows the peak under inductor."""
 
@@ -64,6 +67,7 @@ class Limit:
         method: what searches for the plan, of `egrl list methods`.
         seconds: of the search.
         seed: of the search.
+        host_Bps: bytes per second of copies to the host and back; both 0: nothing is kept there; None: as measured.
     """
 
     bytes: int | None
@@ -72,6 +76,7 @@ class Limit:
     method: str
     seconds: float
     seed: int
+    host_Bps: tuple[float, float] | None = (0.0, 0.0)
 
     def plan(self, step: TrainingStep, margin: float = 0.0) -> tuple[Plan, int]:
         """The best plan that is found for a step, and the bytes that it holds after the forward pass.
@@ -79,7 +84,9 @@ class Limit:
         `margin` is the share of the limit that is left free. InputError if no plan within the limit is found.
         """
         made, problem, mapping = self._found(step, self._device(1 - margin), margin)
-        stays = {*problem.saved(mapping), *(int(step.owner[number]) for number in step.outputs)}
+        away = {value.name for value in made.offload}
+        saved = [number for number in problem.saved(mapping) if step.values[number].name not in away]
+        stays = {*saved, *(int(step.owner[number]) for number in step.outputs)}
         stays |= {number for number, value in enumerate(step.values) if value.role in ("parameter", "input")}
         return made, sum(step.values[number].size_bytes for number in stays)
 
@@ -147,10 +154,11 @@ class Limit:
 
     def _device(self, share: float) -> Device:
         """What has this share of the limit."""
+        to, back = self.host_Bps or (0.0, 0.0)
         if self.fraction is not None:
-            return Device("limit", memory_fraction=self.fraction * share)
+            return Device("limit", 0, self.fraction * share, to, back)
         assert self.bytes is not None
-        return Device("limit", memory_bytes=int(self.bytes * share))
+        return Device("limit", int(self.bytes * share), 0.0, to, back)
 
 
 class Plans(list[Plan]):
@@ -177,6 +185,7 @@ def memory_limit(
     reserved: str | int = 0,
     plan: str | Path | None = None,
     save: str | Path | None = None,
+    offload: bool | str = False,
     method: str = "exact",
     seconds: float = 20.0,
     seed: int = 0,
@@ -194,6 +203,7 @@ def memory_limit(
         reserved: bytes of `limit` that the step cannot have, such as the optimizer's state.
         plan: instead of both, a plan file: nothing is timed or searched for.
         save: a file that the plans are written to.
+        offload: True to keep values in the host's memory, too; or the rate of copies, such as "25 GB/s", else measured.
         method: what searches for the plan, of `egrl list methods`; "exact" proves how far it is from the best.
         seconds: time limit of each search: one per graph, under inductor up to `fitting.TURNS`.
         seed: of the search.
@@ -207,7 +217,7 @@ def memory_limit(
         MemoryLimitError: when the function first runs, if no plan within the limit is found.
     """
     check_version()
-    asked = _limit(limit, fraction, reserved, plan, method, seconds, seed)
+    asked = _limit(limit, fraction, reserved, plan, method, seconds, seed, offload)
     given = None if plan is None else plans.read(str(plan))
     if save is not None and (Path(save).is_dir() or not Path(save).parent.is_dir()):
         raise InputError(f"save: expected a file in a folder that exists, found {str(save)!r}")
@@ -255,6 +265,7 @@ def _limit(
     method: str,
     seconds: float,
     seed: int,
+    offload: bool | str,
 ) -> Limit:
     if sum(given is not None for given in (limit, fraction, plan)) != 1:
         raise InputError("memory_limit: expected one of limit, fraction and plan, found none or several")
@@ -269,7 +280,20 @@ def _limit(
         raise InputError(
             f"reserved: expected less than the limit of {size_text(room)}, found {size_text(taken)}"
         )
-    return Limit(room, fraction, taken, method, seconds, seed)
+    return Limit(room, fraction, taken, method, seconds, seed, _rates(offload))
+
+
+def _rates(offload: bool | str) -> tuple[float, float] | None:
+    """`Limit.host_Bps` of the argument `offload`. InputError if it is no rate."""
+    if isinstance(offload, bool):
+        return None if offload else (0.0, 0.0)
+    named = isinstance(offload, str) and offload.strip().upper().endswith("B/S")
+    rate = float(read_quantity(offload) or 0.0) if named else 0.0
+    if not 1 <= rate <= MOST_BPS:
+        raise InputError(
+            f'offload: expected True, False or bytes per second such as "25 GB/s", found {offload!r}'
+        )
+    return rate, rate
 
 
 @dataclass
@@ -320,20 +344,27 @@ class _Planner:
         self._held: dict[int, int] = {}
         """By the number of a compiled frame: bytes that its graph holds while later graphs run."""
 
-    def __call__(self, joint: JointGraph) -> list[int]:
-        """The positions in the step of a joint graph of what is kept. MemoryLimitError if nothing fits."""
+    def __call__(self, joint: JointGraph) -> Cut:
+        """How a joint graph is cut. MemoryLimitError if nothing fits."""
         try:
             plan = self._planned(joint) if self._given is None else self._chosen(joint)
         except InputError as error:
             raise MemoryLimitError(str(error)) from None
         self._report(plan)
         self._report.results(joint.step, plan)
-        return joint.positions(plan.keep)
+        return Cut(joint.positions(plan.keep), plan.offload)
 
     def _best(self, limit: Limit, joint: JointGraph) -> tuple[Plan, int]:
         """The plan of a measured graph, and what it holds after the forward pass. InputError if nothing fits."""
         if self._backend != "inductor":
+            if limit.host_Bps is None:
+                limit = replace(limit, host_Bps=host_Bps(main_device(joint.ops)))
             return limit.plan(joint.step)
+        if limit.host_Bps != (0.0, 0.0):
+            self._report.say(
+                f"{joint.step.name}: nothing is kept on the host: that needs the backend {HOST_BACKEND}"
+            )
+            limit = replace(limit, host_Bps=(0.0, 0.0))
         step = fused(joint)
         try:
             return limit.plan_compiled(step, lambda names: memory_of(joint, joint.positions(names)))
@@ -349,6 +380,11 @@ class _Planner:
         graph = joint.step.graph
         fitting = [plan for plan in self._given if plan.graph == graph]
         plan = fitting[0] if fitting else self._given[0].checked(graph)
+        if plan.offload and self._backend != HOST_BACKEND:
+            raise InputError(
+                f"the plan of {plan.name}: offload: expected the backend {HOST_BACKEND} for what is on the host, found"
+                f" {self._backend}"
+            )
         unknown = set(plan.keep) - {value.name for value in joint.step.values}
         if unknown:
             raise InputError(

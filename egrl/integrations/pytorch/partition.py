@@ -8,11 +8,27 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from torch import fx
 from torch._functorch.compile_utils import raise_getitems
 
 from egrl.integrations.pytorch.joint import JointGraph, early, partitioners
+from egrl.integrations.pytorch.offload import offload
+from egrl.integrations.pytorch.plan import Offload
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a joint graph is cut.
+
+    Attributes:
+        keep: positions of the values to keep, in `TrainingStep.values`.
+        offload: those of them that are kept on the host, in the order in which they return.
+    """
+
+    keep: Collection[int]
+    offload: Sequence[Offload] = ()
 
 
 def saved_values(joint: JointGraph, keep: Collection[int]) -> list[int]:
@@ -48,9 +64,13 @@ def saved_values(joint: JointGraph, keep: Collection[int]) -> list[int]:
     return sorted(saved)
 
 
-def partition(joint: JointGraph, keep: Collection[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The forward and the backward graph of a plan that keeps the values `keep`."""
-    nodes = [joint.values[number] for number in saved_values(joint, keep)]
+def partition(joint: JointGraph, cut: Cut) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """The forward and the backward graph of a joint graph that is cut like this.
+
+    Raises:
+        UnsupportedGraphError: values cannot be copied to the host and back where the cut says.
+    """
+    nodes = [joint.values[number] for number in saved_values(joint, cut.keep)]
     numbers = [node for node in nodes if partitioners.is_sym_node(node)]
     tensors = [node for node in nodes if not partitioners.is_sym_node(node)]
     forward, backward = partitioners._extract_fwd_bwd_modules(
@@ -58,7 +78,10 @@ def partition(joint: JointGraph, keep: Collection[int]) -> tuple[fx.GraphModule,
     )
     _run_early(forward, {op.name for op in joint.step.ops if op.phase == "either"})
     _run_late(backward, joint)
-    return raise_getitems(forward), raise_getitems(backward)
+    forward, backward = raise_getitems(forward), raise_getitems(backward)
+    if cut.offload:
+        offload(forward, backward, joint, cut.offload)
+    return forward, backward
 
 
 def _run_early(module: fx.GraphModule, names: Collection[str]) -> None:

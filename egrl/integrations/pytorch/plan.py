@@ -1,4 +1,4 @@
-"""A plan: which values of a training step are kept, what that costs, and its file."""
+"""A plan: which values of a training step are kept, and where, what that costs, and its file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,30 @@ MOST = 1 << 62
 
 
 @dataclass(frozen=True)
+class Offload:
+    """A value that is kept in the memory of the host.
+
+    Attributes:
+        name: of the value.
+        size_bytes: of its storage.
+        leaves: the op of the forward pass before which it has left the device; "": the end of that pass.
+        returns: the op of the backward pass before which its copy back is issued.
+    """
+
+    name: str
+    size_bytes: int
+    leaves: str
+    returns: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """What is kept of one joint graph, and what that is expected to take.
 
     Attributes:
         name: of the network.
         graph: `TrainingStep.graph` of the joint graph; a plan fits no other.
-        keep: names of the values that are kept from the forward to the backward pass.
+        keep: names of the values that are kept from the forward to the backward pass, on the device or the host.
         limit_bytes: the memory that was asked for.
         peak_bytes: of the step with this plan, parameters, inputs and what is reserved included.
         seconds: of all ops of the step, run one by one.
@@ -34,6 +51,7 @@ class Plan:
         bound_seconds: no plan within what `margin` leaves of the limit takes less, by the same times; 0 if nothing was
             proved.
         margin: share of `limit_bytes` that the plan had to leave free, for what is not known of the compiled step.
+        offload: those of `keep` that are on the host meanwhile, in the order in which they return.
     """
 
     name: str
@@ -46,6 +64,7 @@ class Plan:
     all_seconds: float
     bound_seconds: float = 0.0
     margin: float = 0.0
+    offload: tuple[Offload, ...] = ()
 
     def __str__(self) -> str:
         if self.peak_bytes >= self.all_peak_bytes:
@@ -54,6 +73,8 @@ class Plan:
             )
         more = self.seconds / self.all_seconds - 1 if self.all_seconds else 0.0
         text = f"{self.name}: peak {size_text(self.all_peak_bytes)} -> {size_text(self.peak_bytes)}, step {more:+.1%}"
+        if self.offload:
+            text += f", {size_text(sum(value.size_bytes for value in self.offload))} on the host"
         if self.bound_seconds:
             gap = self.seconds / self.bound_seconds - 1
             text += f", within {gap:.1%} of the best possible" if gap > 0.0005 else ", the best possible"
@@ -88,12 +109,29 @@ def plan_of(
         problem.keep_all[0],
         bound_seconds,
         margin,
+        _offloaded(problem, mapping),
+    )
+
+
+def _offloaded(problem: TrainingProblem, mapping: Mapping16) -> tuple[Offload, ...]:
+    """What a mapping int16 [N, 1] keeps on the host, in the order in which it returns."""
+    step, trace = problem.step, problem.trace(mapping)
+    storage, size = problem.tables.storage, problem.tables.size_bytes
+    runs = [step.ops[op].name for op in trace.op]
+    leaves = [*runs[: trace.turn], ""]
+    return tuple(
+        Offload(step.values[storage[s]].name, int(size[s]), leaves[trace.leaves[s]], runs[trace.returns[s]])
+        for s in trace.order
     )
 
 
 def dumps(plans: Sequence[Plan]) -> str:
     """The JSON of the plans of one model, one per graph."""
-    document = {"kind": KIND, "version": VERSION, "plans": [asdict(plan) for plan in plans]}
+    rows = [asdict(plan) for plan in plans]
+    for row in rows:
+        if not row["offload"]:
+            del row["offload"]
+    document = {"kind": KIND, "version": VERSION, "plans": rows}
     return json.dumps(document, indent=1) + "\n"
 
 
@@ -133,7 +171,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def _plan(row: Any, where: str) -> Plan:
-    if not isinstance(row, dict) or set(row) != set(_TYPES):
+    if not isinstance(row, dict) or set(row) - {"offload"} != set(_TYPES):
         raise InputError(f"{where}: expected an object with {', '.join(_TYPES)}, found another")
     for key, kind in _TYPES.items():
         if not isinstance(row[key], kind) or isinstance(row[key], bool):
@@ -144,4 +182,19 @@ def _plan(row: Any, where: str) -> Plan:
             raise InputError(f"{where}.{key}: expected printable text, found {describe(row[key])}")
     if not all(isinstance(name, str) for name in row["keep"]):
         raise InputError(f"{where}.keep: expected names, found something else")
-    return Plan(**{**row, "keep": tuple(row["keep"])})
+    away = _offload(row.get("offload", []), row["keep"], f"{where}.offload")
+    return Plan(**{**row, "keep": tuple(row["keep"]), "offload": away})
+
+
+def _offload(rows: Any, keep: list[str], where: str) -> tuple[Offload, ...]:
+    kinds = {"name": str, "size_bytes": int, "leaves": str, "returns": str}
+    if not isinstance(rows, list):
+        raise InputError(f"{where}: expected a list, found {type(rows).__name__}")
+    for row in rows:
+        if not isinstance(row, dict) or {key: type(value) for key, value in row.items()} != kinds:
+            raise InputError(f"{where}: expected objects with {', '.join(kinds)}, found another")
+        if row["name"] not in keep or not 0 <= row["size_bytes"] < MOST:
+            raise InputError(
+                f"{where}: expected values of keep with their bytes, found {describe(row['name'])}"
+            )
+    return tuple(Offload(**row) for row in rows)

@@ -22,7 +22,7 @@ from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from egrl.integrations.pytorch import kept_times
+from egrl.integrations.pytorch import host, kept_times
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.timing import Timing
@@ -97,6 +97,11 @@ class Times:
                 self.known[key] = replace(timing, seconds=min(before.seconds, timing.seconds))
         if self.on_disk and new:
             kept_times.write({key: self.known[key] for key in new})
+
+
+def main_device(nodes: Iterable[fx.Node]) -> torch.device:
+    """The first GPU that ops run on; the CPU if there is none."""
+    return next((device for device in map(device_of, nodes) if device.type == "cuda"), torch.device("cpu"))
 
 
 def _cuda_of(nodes: Iterable[fx.Node]) -> list[torch.device]:
@@ -180,6 +185,19 @@ def rate_Bps(device: torch.device) -> float:
         size = COPIED_CUDA_BYTES if device.type == "cuda" else COPIED_BYTES
         data = torch.zeros(size, dtype=torch.uint8, device=device)
         return 2 * size / _timed([lambda: data.clone()], device).seconds
+
+
+@functools.cache
+def host_Bps(device: torch.device) -> tuple[float, float]:
+    """Bytes per second of a copy to the host's memory, and back."""
+    with _disable_current_modes(), torch.no_grad():
+        size = COPIED_CUDA_BYTES if device.type == "cuda" else COPIED_BYTES
+        here, there = torch.zeros(size, dtype=torch.uint8, device=device), host.room(size, device)
+        to, back = (
+            size / _timed([functools.partial(one.copy_, other, non_blocking=True)], device).seconds
+            for one, other in ((there, here), (here, there))
+        )
+    return to, back
 
 
 def _timed(calls: Sequence[Callable[[], Any]], device: torch.device) -> Timing:

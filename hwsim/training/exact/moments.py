@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from hwsim.linear_program import Floats, LinearProgram
 from hwsim.training.exact.facts import Facts
 from hwsim.training.exact.program import Builder, Moment
-from hwsim.training.simulate import runs_of, trace
+from hwsim.training.simulate import KEEP, OFFLOAD, RECOMPUTE, runs_of, trace
 from hwsim.training.tables import Tables
 
 MOST_ADDED = 12
@@ -34,13 +34,11 @@ class Moments:
         """The program with all rows so far."""
         return self._builder.program(list(self._known.values()))
 
-    def plan_of(self, solution: Floats) -> Floats:
-        """float64 [N], how much of each value is saved in a solution."""
-        return self._builder.plan_of(solution)
-
-    def rounded(self, solution: Floats) -> NDArray[np.int16]:
-        """The plan int16 [N] of a solution in whole numbers."""
-        return np.round(self._builder.plan_of(solution)).astype(np.int16)
+    def rounded(self, solution: Floats, threshold: float = 0.5) -> NDArray[np.int16]:
+        """The plan int16 [N] of a solution: what it saves more of than `threshold` is kept, where most of that is."""
+        saved, away = self._builder.plan_of(solution)
+        where = np.where(away > saved / 2, OFFLOAD, KEEP)
+        return np.where(saved > threshold, where, RECOMPUTE).astype(np.int16)
 
     def add(self, plan: NDArray[np.int16]) -> bool:
         """Add the moments at which a plan is the most above the limit; whether any is new.

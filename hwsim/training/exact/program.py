@@ -1,8 +1,8 @@
 """A linear program of which every plan that fits is a solution: the least seconds, with rows for moments that bind.
 
 Variables in 0..1: `saved` per decision; `again` per op that may run in the backward pass; `forward` per op of phase
-`either`, True if it runs in the forward pass; `needed` per storage that is saved if something needs it. At a moment of
-the backward pass `done`, a copy of `again`: the op has run by then.
+`either`, True if it runs in the forward pass; `needed` per storage that is saved if something needs it; `away` per
+value that is saved on the host. At a moment of the backward pass `done`, a copy of `again`: the op has run by then.
 
 Rows: what an op of the backward pass reads is saved, or its maker runs again. If an op runs again, each of its inputs
 is saved or made again. For moments that were added: what is in memory is not above the limit. What is read both before
@@ -10,6 +10,9 @@ and after a moment is there in any case. What is read only after it is there if 
 run by then for another op. What is saved only for ops that run again is there until the first of them has run. So the
 bound is that of a relaxation. It leaves out how much longer an input lives if several ops that run again read it and
 one of these runs late, and some of what is made and freed between two ops of the backward pass.
+
+What is on the host (`host.py`) counts as gone from its last reader in the forward pass to its first one in the backward
+pass, but at no moment is more gone than could have been copied by then, or can be copied back after it.
 
 With `saved` in whole numbers all others take whole numbers by themselves.
 """
@@ -22,6 +25,7 @@ import numpy as np
 
 from hwsim.linear_program import Floats, LinearProgram, Numbers, Sheet
 from hwsim.training.exact.facts import NEVER, Facts
+from hwsim.training.exact.host import HostRows
 from hwsim.training.tables import EITHER, Bools, Ints, Tables
 
 OBJECTIVE = 1e4
@@ -49,13 +53,14 @@ class _Columns:
     """Where the variables are; -1 where there is none.
 
     Attributes:
-        saved: int64 [S]; again, forward: int64 [K]; needed: int64 [S].
+        saved: int64 [S]; again, forward: int64 [K]; needed, away: int64 [S].
     """
 
     saved: Numbers
     again: Numbers
     forward: Numbers
     needed: Numbers
+    away: Numbers
 
 
 @dataclass
@@ -79,6 +84,8 @@ class Builder:
         makers = np.repeat(np.arange(len(t.phase)), np.diff(t.output_first))
         self.single = np.bincount(makers[decided], minlength=len(t.phase)) == 1
         """bool [K], True for ops with one output that has a decision."""
+        self.may: Bools = t.to_host_s > 0 if len(t.to_host_s) else np.zeros(len(t.maker), np.bool_)
+        """bool [S], True for storages that may be kept on the host."""
         self.direct = (self.facts.last != NEVER) & (t.maker >= 0) & (t.maker < t.turn)
         """bool [S], True for storages of the forward pass that the backward pass itself reads."""
         self.only_again = (t.decision >= 0) & ~self.direct & ~t.is_output
@@ -94,30 +101,36 @@ class Builder:
         sheet = Sheet()
         columns = self._columns(sheet)
         self._needs(sheet, columns)
-        self._either(sheet, columns)
+        both = self._either(sheet, columns)
         self._forced(sheet, columns)
-        self._forward_rows(sheet, columns)
+        host = self._host_rows(sheet, columns, *both)
+        self._forward_rows(sheet, columns, host)
         done: dict[tuple[int, int], Numbers] = {}
         for moment in moments:
             if moment.op < 0:
-                self._backward_row(sheet, columns, moment, done)
+                self._backward_row(sheet, columns, moment, done, host)
             else:
-                self._again_row(sheet, columns, moment, done)
+                self._again_row(sheet, columns, moment, done, host)
         sheet.add(1, 1.0, 1.0, OBJECTIVE)
         return sheet.finish()
 
-    def plan_of(self, solution: Floats) -> Floats:
-        """float64 [N], how much of each value is saved in a solution."""
-        t = self.t
-        return solution[: int((t.decision >= 0).sum())][np.argsort(t.decision[t.decision >= 0])]
+    def plan_of(self, solution: Floats) -> tuple[Floats, Floats]:
+        """float64 [N] each: how much of each value is saved in a solution, and how much of it on the host."""
+        decided = np.flatnonzero(self.t.decision >= 0)
+        away, may = np.zeros(len(decided)), self.may[decided]
+        away[may] = solution[len(decided) :][: may.sum()]
+        order = np.argsort(self.t.decision[decided])
+        return solution[: len(decided)][order], away[order]
 
     def _columns(self, sheet: Sheet) -> _Columns:
         t, unit = self.t, OBJECTIVE / self.facts.base_s
         decided, again = np.flatnonzero(t.decision >= 0), np.flatnonzero(self.can)
         either = np.flatnonzero(t.phase == EITHER)
         forced = np.flatnonzero(self.facts.forced & ~self.direct & (t.size_bytes > 0))
-        found = _Columns(*(np.full(n, -1) for n in (len(t.maker), len(t.phase), len(t.phase), len(t.maker))))
+        storages, ops = len(t.maker), len(t.phase)
+        found = _Columns(*(np.full(n, -1) for n in (storages, ops, ops, storages, storages)))
         found.saved[decided] = sheet.add(len(decided), 0, 1, integer=True)
+        found.away[self.may] = sheet.add(int(self.may.sum()), 0, 1, integer=True)
         cost = np.where(
             t.phase == EITHER, t.seconds, t.again_s
         )  # one of phase `either` may run in one pass only
@@ -146,8 +159,11 @@ class Builder:
         edge = edge[self.only_again[t.inputs[edge]]]
         sheet.put(place[t.inputs[edge]], c.again[self.reader[edge]], 1)
 
-    def _either(self, sheet: Sheet, c: _Columns) -> None:
-        """An op of phase `either` runs in the forward pass if an output is saved or another such op there reads it."""
+    def _either(self, sheet: Sheet, c: _Columns) -> tuple[Numbers, Floats]:
+        """An op of phase `either` runs in the forward pass if an output is saved or another such op there reads it.
+
+        Returns what `_both` does.
+        """
         t = self.t
         maker = np.repeat(np.arange(len(t.phase)), np.diff(t.output_first))
         made = np.flatnonzero((t.phase[maker] == EITHER) & (t.decision[t.outputs] >= 0))
@@ -157,23 +173,43 @@ class Builder:
         always = np.flatnonzero((t.phase[maker] == EITHER) & (self.facts.forced & self.direct)[t.outputs])
         rows = sheet.row(len(always), 1, np.inf)
         sheet.put(rows, c.forward[maker[always]], 1)
-        self._both(sheet, c)
+        both = self._both(sheet, c)
         source = t.maker[t.inputs]
         edge = np.flatnonzero((source >= 0) & (t.phase[source] == EITHER) & (self.reader < t.turn))
         edge = edge[t.phase[self.reader[edge]] == EITHER]
         rows = sheet.row(len(edge), 0, np.inf)
         sheet.put(rows, c.forward[source[edge]], 1)
         sheet.put(rows, c.forward[self.reader[edge]], -1)
+        return both
 
-    def _both(self, sheet: Sheet, c: _Columns) -> None:
-        """An op of phase `either` that runs in both passes takes other seconds in the second."""
+    def _host_rows(self, sheet: Sheet, c: _Columns, both: Numbers, more: Floats) -> HostRows | None:
+        """What is on the host, and who waits; None without a host. `both` and `more` are what `_both` returns."""
+        if not self.may.any():
+            return None
+        rows = sheet.row(int(self.may.sum()), -np.inf, 0)
+        sheet.put(rows, c.away[self.may], 1)
+        sheet.put(rows, c.saved[self.may], -1)
+        t, again = self.t, np.flatnonzero(self.can)
+        cost = np.where(t.phase == EITHER, t.seconds, t.again_s)[again]
+        later = np.concatenate([c.again[again], both]), np.concatenate([cost, more])
+        host = HostRows(t, self.facts, sheet, c.away, c.forward, later, self.limit_bytes)
+        host.waits(OBJECTIVE / self.facts.base_s)
+        return host
+
+    def _both(self, sheet: Sheet, c: _Columns) -> tuple[Numbers, Floats]:
+        """An op of phase `either` that runs in both passes takes other seconds in the second.
+
+        Returns the variables that say so, and how many seconds more.
+        """
         t, unit = self.t, OBJECTIVE / self.facts.base_s
+        found: list[tuple[Numbers, Floats]] = []
         more = np.where((t.phase == EITHER) & self.can, t.again_s - t.seconds, 0.0) * unit
         for ops, sides in (
             (np.flatnonzero(more < 0), ((0, 1), (1, 0))),
             (np.flatnonzero(more > 0), ((1, 1),)),
         ):
             both = sheet.add(len(ops), 0, 1, more[ops])
+            found.append((both, more[ops] / unit))
             for forward, again in sides:
                 # Two rows `both` <= each, or one row `both` >= their sum - 1.
                 upper = len(sides) == 2
@@ -183,6 +219,7 @@ class Builder:
                     sheet.put(rows, c.forward[ops], -1)
                 if again:
                     sheet.put(rows, c.again[ops], -1)
+        return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
 
     def _forced(self, sheet: Sheet, c: _Columns) -> None:
         """What must not be made twice is saved if an op that runs again reads it."""
@@ -192,7 +229,7 @@ class Builder:
         sheet.put(rows, c.needed[t.inputs[edge]], 1)
         sheet.put(rows, c.again[self.reader[edge]], -1)
 
-    def _forward_rows(self, sheet: Sheet, c: _Columns) -> None:
+    def _forward_rows(self, sheet: Sheet, c: _Columns, host: HostRows | None) -> None:
         """What is saved adds to what the forward pass itself holds, from when that no longer needs it.
 
         Later ops see all that earlier ones do, so that only an op with less room than all later ones needs a row.
@@ -208,9 +245,16 @@ class Builder:
             row = sheet.row(1, -np.inf, room[k] / self.limit_bytes)
             size = t.size_bytes[extra[there]] / self.limit_bytes
             sheet.put(np.repeat(row, there.sum()), column[there], size)
+            if host is not None:
+                host.gone_by(row, int(k), extra[there])
 
     def _backward_row(
-        self, sheet: Sheet, c: _Columns, moment: Moment, known: dict[tuple[int, int], Numbers]
+        self,
+        sheet: Sheet,
+        c: _Columns,
+        moment: Moment,
+        known: dict[tuple[int, int], Numbers],
+        host: HostRows | None,
     ) -> None:
         """While an op of the backward pass runs."""
         t, facts = self.t, self.facts
@@ -220,9 +264,16 @@ class Builder:
         row = sheet.row(1, -np.inf, room / self.limit_bytes)
         self._put(sheet, c, row, later, done[t.maker[later]])
         self._waiting(sheet, c, row, [(moment.at, done)] * len(done))
+        if host is not None:
+            host.gone_after(row, moment.at + 1, later)
 
     def _again_row(
-        self, sheet: Sheet, c: _Columns, moment: Moment, known: dict[tuple[int, int], Numbers]
+        self,
+        sheet: Sheet,
+        c: _Columns,
+        moment: Moment,
+        known: dict[tuple[int, int], Numbers],
+        host: HostRows | None,
     ) -> None:
         """While an op of the forward pass runs again, or at the same place in the order if it does not run then."""
         t, facts, k = self.t, self.facts, moment.op
@@ -234,6 +285,8 @@ class Builder:
         early = np.arange(len(now)) <= k
         done = np.where(early, now, before)
         self._put(sheet, c, row, later, done[t.maker[later]])
+        if host is not None:
+            host.gone_after(row, moment.at, later)
         sets = [(moment.at, now), (moment.at - 1, before)]
         self._waiting(sheet, c, row, [sets[op > k] for op in range(len(now))])
         outputs = t.outputs[t.output_first[k] : t.output_first[k + 1]]
@@ -265,6 +318,8 @@ class Builder:
             columns = np.array([there[s], *(column for column in done if column >= 0)])
             sheet.put(np.repeat(rows, len(columns)), columns, 1)
             sheet.put(rows, c.saved[s : s + 1], -1)
+            if c.away[s] >= 0:
+                sheet.put(rows, c.away[s : s + 1], 1)
         for k in {k for s in there for k in self.waits[s] if sets[k][1][k] >= 0}:
             self._reason(sheet, c, sets[k][0], k, sets[k][1])
         storages = np.array(list(there), np.int64)

@@ -2,7 +2,8 @@
 
 First the linear relaxation is solved again and again: its solution is rounded and simulated, and the moments at which
 that is above the limit get rows. Then branch and cut on the program with its whole numbers, again with rows for what
-its solution breaks. Every plan on the way is made to fit, filled up and annealed with the true simulation.
+its solution breaks. Every plan on the way is made to fit, filled up and annealed with the true simulation. Where there
+is a host, the best plan without it is sought first.
 
 Source: cutting planes by separation on incumbents; HiGHS (Huangfu and Hall, *Math. Prog. Comp.* 10, 2018) through
 `scipy.optimize`.
@@ -27,7 +28,7 @@ from hwsim.training.exact.moments import Moments
 from hwsim.training.exact.program import OBJECTIVE
 from hwsim.training.repair import filled, fitted, relieved
 from hwsim.training.search import annealed
-from hwsim.training.simulate import KEEP, RECOMPUTE, canonical, simulate
+from hwsim.training.simulate import KEEP, OFFLOAD, canonical, simulate
 from hwsim.training.tables import Tables
 
 Plan = NDArray[np.int16]
@@ -42,6 +43,8 @@ FIRST_MOVES, MOST_MOVES = 2_000, 200_000
 HOT = (0.02, 0.003, 0.0005)
 """First temperatures of local search, as shares of the seconds of a step."""
 FILLS = 2_000
+WITHOUT_HOST = 0.2
+"""Share of the time limit for plans that keep nothing on the host, where there is one."""
 
 
 @dataclass
@@ -98,6 +101,8 @@ class Search:
         begun = clock()
         until = begun + time_limit_s
         self._offer(filled(self._t, self.found.plan, self._limit, FILLS))
+        if self._t.to_host_s.any():
+            self._with_host(WITHOUT_HOST * time_limit_s, gap)
         self._relaxations(begun + LINEAR_SHARE * time_limit_s, gap)
         self._local(min(until, clock() + LOCAL_SHARE * time_limit_s), gap)
         self._branching(until, gap)
@@ -116,6 +121,22 @@ class Search:
             fit = fitted(self._t, plan[None], self._limit, self.found.plan)[0][0]
         self._offer(filled(self._t, fit, self._limit, FILLS))
 
+    def _with_host(self, time_limit_s: float, gap: float) -> None:
+        """Offer plans to begin with: all kept, on the device or the host, made to fit; the best without a host."""
+        t = self._t
+        decided = np.flatnonzero(t.decision >= 0)
+        everything = np.full(len(decided), KEEP, np.int16)
+        away = everything.copy()
+        away[t.decision[decided[t.to_host_s[decided] > 0]]] = OFFLOAD
+        for plan in (everything, away):
+            self._improve(plan)
+        alone = t._replace(to_host_s=np.empty(0), from_host_s=np.empty(0))
+        fit, fits = relieved(alone, everything, self._limit)
+        if fits:
+            without = Search(alone, self._limit, fit, int(self._key[0]))
+            without.run(time_limit_s, gap)
+            self._improve(without.found.plan)
+
     def _prove(self, units: float, proof: str) -> None:
         """Keep a bound in units of the program, if it is the highest so far."""
         bound = units * self._facts.base_s / OBJECTIVE
@@ -132,8 +153,7 @@ class Search:
             if solved is None:
                 return
             self._prove(proven_bound(program, solved.multipliers), "a linear relaxation")
-            share = self._moments.plan_of(solved.solution)
-            rounded = [np.where(share > each, KEEP, RECOMPUTE).astype(np.int16) for each in THRESHOLDS]
+            rounded = [self._moments.rounded(solved.solution, each) for each in THRESHOLDS]
             for plan in rounded:
                 self._improve(plan)
             added = [self._moments.add(plan) for plan in rounded]

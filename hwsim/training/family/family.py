@@ -19,7 +19,7 @@ from hwsim.training.baseline import plans_by_rule
 from hwsim.training.device import Device, device_file, parse_device
 from hwsim.training.family.limits import PeakLimits
 from hwsim.training.search import annealed
-from hwsim.training.simulate import RECOMPUTE, canonical, runs_of, simulate
+from hwsim.training.simulate import KEEP, OFFLOAD, RECOMPUTE, canonical, runs_of, simulate
 from hwsim.training.tables import Ints, Tables
 from workloads.training_step import TrainingStep
 
@@ -28,6 +28,8 @@ SPREADS = {"seconds": 0.2, "seconds of": 0.2, "again": 0.4, "again of": 0.6}
 LEAST_SHARE = 0.005
 """Kinds with less than this share of a step's seconds are one kind, the last."""
 OTHER = "other"
+NUDGE = 1e-4
+"""Half of the step, in prior standard deviations, over which the slope of waits is measured."""
 MOST_FIRST = 8
 """Rules' plans that are worth measuring first."""
 
@@ -46,6 +48,15 @@ def _by_kind(t: Tables, plans: NDArray[np.int16], kind: Ints, kinds: int) -> Flo
             else:
                 found[b, 0, kind[k]] += t.seconds[k]
             ran[k] = True
+    return found
+
+
+@kernel
+def _waited(t: Tables, plans: NDArray[np.int16]) -> Floats:
+    """float64 [B]: seconds that a step waits for copies, under plans int16 [B, N]."""
+    found = np.zeros(len(plans))
+    for b in range(len(plans)):
+        found[b] = runs_of(t, plans[b]).wait_s.sum()
     return found
 
 
@@ -119,7 +130,9 @@ class TrainingFamily(Family):
 
     def predict(self, model: Model, mapping: Mapping16) -> Floats:
         """Seconds float64 [B] of valid mappings int16 [B, N, 1]."""
-        seconds: Floats = self._parts(model.theta, mapping).sum(axis=(1, 2))
+        seconds: Floats = self._parts(model.theta, mapping).sum(axis=(1, 2)) + self._waits(
+            model.theta, mapping
+        )
         if model.residual is None:
             return seconds
         return seconds * np.exp(self.places(mapping) @ model.residual)
@@ -127,13 +140,32 @@ class TrainingFamily(Family):
     def gradient(self, model: Model, mapping: Mapping16) -> tuple[Floats, Floats]:
         """Seconds float64 [B] without the residual, and d log seconds / d theta, float64 [B, P]."""
         parts = self._parts(model.theta, mapping)
-        seconds = parts.sum(axis=(1, 2))
+        waits = self._waits(model.theta, mapping)
+        seconds = parts.sum(axis=(1, 2)) + waits
         own, again = parts.sum(axis=1), parts[:, 1]
         slope = np.concatenate(
             [own.sum(axis=1, keepdims=True), own, again.sum(axis=1, keepdims=True), again], axis=1
         )
-        spread = np.array([parameter.spread for parameter in self._parameters])
-        return seconds, slope * spread / seconds[:, None]
+        slope = slope * [parameter.spread for parameter in self._parameters]
+        if waits.any():
+            # How much later copies are needed has no slope that can be written down.
+            for p in range(len(self._parameters)):
+                up = np.eye(len(self._parameters))[p] * NUDGE
+                slope[:, p] += (
+                    self._waits(model.theta + up, mapping) - self._waits(model.theta - up, mapping)
+                ) / (2 * NUDGE)
+        return seconds, slope / seconds[:, None]
+
+    def _waits(self, theta: Floats, mapping: Mapping16) -> Floats:
+        """float64 [B]: modelled seconds of waiting for the host."""
+        plans = np.ascontiguousarray(mapping[:, :, 0])
+        if not (plans == OFFLOAD).any():
+            return np.zeros(len(plans))
+        once, again = self._factors(theta)
+        t = self._tables
+        return _waited(
+            t._replace(seconds=t.seconds * once[self._kind], again_s=t.again_s * again[self._kind]), plans
+        )
 
     def places(self, mapping: Mapping16) -> Floats:
         """float64 [B, N]: the seconds of making a value again, as a share of a step in which each op runs once."""
@@ -142,8 +174,10 @@ class TrainingFamily(Family):
 
     def distance(self, one: Mapping16, other: Mapping16) -> Floats:
         """float64 [A, B]: the share of the values with another choice, by their seconds and their bytes."""
-        a, b = (1.0 * (each[:, :, 0] != RECOMPUTE) for each in (one, other))
-        same = (a * self._weight) @ b.T + ((1 - a) * self._weight) @ (1 - b).T
+        same = np.zeros((len(one), len(other)))
+        for choice in (KEEP, RECOMPUTE, OFFLOAD):
+            a, b = (1.0 * (each[:, :, 0] == choice) for each in (one, other))
+            same += (a * self._weight) @ b.T
         return np.asarray(np.clip(1.0 - same, 0.0, 1.0))
 
     def improve(self, model: Model, start: Mapping16, *, steps: int, hot: float, key: int) -> Mapping16:

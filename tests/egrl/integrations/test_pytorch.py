@@ -24,7 +24,7 @@ from egrl.integrations.pytorch.backend import PlannedBackend
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.limit import Limit, size_of
-from egrl.integrations.pytorch.partition import partition
+from egrl.integrations.pytorch.partition import Cut, partition
 from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.times import Times
 from hwsim.training.device import Device
@@ -62,9 +62,9 @@ def compiled(
 ) -> Callable[..., Any]:
     """The model compiled so that the values of these names are kept; `seen` gets its joint graph."""
 
-    def planner(joint: JointGraph) -> list[int]:
+    def planner(joint: JointGraph) -> Cut:
         seen.append(joint)
-        return [number for number, value in enumerate(joint.step.values) if value.name in keep]
+        return Cut(joint.positions(keep))
 
     planned = PlannedBackend(backend, planner, "net", False)
     return torch.compile(model, backend=planned, dynamic=False)
@@ -130,7 +130,7 @@ def test_nothing_random_runs_twice() -> None:
     original = backend.partition
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            backend, "partition", lambda joint, keep: found.append(original(joint, keep)) or found[-1]
+            backend, "partition", lambda joint, cut: found.append(original(joint, cut)) or found[-1]
         )
         compiled(model, "aot_eager", [], seen)(*inputs).backward()
     random = [op.name for op in seen[0].step.ops if not op.recomputable]
@@ -154,7 +154,7 @@ def test_attention_whose_results_are_kept_does_not_run_again() -> None:
         return nn.functional.scaled_dot_product_attention(x, x, x).sum()
 
     joint = capture_joint(attend, torch.randn(2, 4, 16, 16, requires_grad=True))
-    _, backward = partition(joint, joint.step.candidates)
+    _, backward = partition(joint, Cut(joint.step.candidates))
     assert not [
         node for node in backward.graph.nodes if "attention" in node.name and "backward" not in node.name
     ]

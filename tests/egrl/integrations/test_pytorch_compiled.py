@@ -19,6 +19,7 @@ from egrl.integrations.pytorch import plan as plans
 from egrl.integrations.pytorch.backend import PlannedBackend
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.peak import peak_of
 
 pytestmark = QUIET
@@ -56,7 +57,7 @@ def planned(joint: JointGraph, keep: Sequence[int], model: nn.Module) -> Callabl
     """The model compiled so that these values of its joint graph are kept."""
     names = {joint.step.values[number].name for number in keep}
     torch._dynamo.reset()
-    backend = PlannedBackend("inductor", lambda again: again.positions(names), "net", False)
+    backend = PlannedBackend("inductor", lambda again: Cut(again.positions(names)), "net", False)
     return torch.compile(model, backend=backend, dynamic=False)
 
 

@@ -64,6 +64,43 @@ def test_a_step_goes_from_python_to_a_plan_and_back(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
+def test_a_plan_with_values_on_the_host_goes_from_a_run_to_pytorch(tmp_path: Path) -> None:
+    file, device = tmp_path / "mlp.py", tmp_path / "host.toml"
+    file.write_text(STEP.replace("(64, 32)", "(4096, 32)"))
+    device.write_text(
+        'kind = "training-device"\nversion = 1\nname = "host"\nmemory_fraction = 0.8\n'
+        "to_host_Bps = 2e10\nfrom_host_Bps = 2e10\n"
+    )
+    run = CliRunner()
+    step, folder, plan = (str(tmp_path / name) for name in ("mlp.json", "run", "plan.json"))
+    assert run.invoke(cli, ["import", str(file), "-o", step]).exit_code == 0
+    arguments = [
+        "--problem",
+        "training",
+        "--workload",
+        step,
+        "--chip",
+        str(device),
+        "--out",
+        folder,
+        "--quiet",
+    ]
+    searched = run.invoke(cli, ["run", *arguments, "--method", "annealing", "--evals", "300"])
+    assert searched.exit_code == 0, searched.output
+    assert run.invoke(cli, ["export", folder, "--to", "pytorch", "-o", plan]).exit_code == 0
+    from egrl.integrations.pytorch.step_file import load
+
+    function, inputs = load(str(file))
+    with training.memory_limit(plan=plan, quiet=True) as made:
+        compiled_step = torch.compile(function, backend="aot_eager")
+    compiled_step(*inputs).backward()
+    ours = [parameter.grad.clone() for parameter in function.parameters()]
+    function.zero_grad()
+    function(*inputs).backward()
+    assert made[0].offload
+    assert all(torch.allclose(a, b.grad, rtol=1e-5) for a, b in zip(ours, function.parameters(), strict=True))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("", "expected a function build"), ("def build(): return 1", "expected build"), (None, "no such file")],

@@ -9,7 +9,7 @@ import pytest
 from make_training import decoder, random_step, unet
 
 from hwsim.family import Estimate, HasFamily, Model
-from hwsim.training.device import load_device
+from hwsim.training.device import Device, load_device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from hwsim.training.simulate import simulate
 
@@ -18,9 +18,13 @@ def problem() -> TrainingProblem:
     return TrainingProblem(unet(2), None, TrainingConfig(fraction=0.6))
 
 
+def hosted() -> TrainingProblem:
+    return TrainingProblem(unet(2), Device("host", memory_fraction=0.6, to_host_Bps=2e10, from_host_Bps=2e10))
+
+
 def mappings(of: TrainingProblem, count: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    drawn = rng.integers(0, 2, (count, *of.space.shape)).astype(np.int16)
+    drawn = rng.integers(0, of.space.num_choices, (count, *of.space.shape)).astype(np.int16)
     return of.repair(drawn, np.zeros(count, np.uint64))
 
 
@@ -28,11 +32,17 @@ def nominal(of: TrainingProblem) -> Model:
     return Model(frozenset(), np.zeros(len(of.family.parameters)))
 
 
-def test_at_the_description_it_is_the_simulator():
-    found = problem()
+@pytest.mark.parametrize("make", [problem, hosted])
+def test_at_the_description_it_is_the_simulator(make):
+    found = make()
     assert isinstance(found, HasFamily)
     rows = mappings(found, 20)
     simulated = simulate(found.tables, rows[:, :, 0].copy())[0]
+    if make is hosted:
+        assert (
+            max(found.trace(row).wait_s.sum() / cost for row, cost in zip(rows, simulated, strict=True))
+            > 0.01
+        )
     np.testing.assert_allclose(found.family.predict(nominal(found), rows), simulated, rtol=1e-12)
     np.testing.assert_allclose(found.family.gradient(nominal(found), rows)[0], simulated, rtol=1e-12)
 
@@ -56,8 +66,9 @@ def test_factors_of_a_device_are_the_familys_parameters(step):
     np.testing.assert_allclose(said, simulated, rtol=0.02)
 
 
-def test_the_gradient_is_the_slope():
-    found = problem()
+@pytest.mark.parametrize("make", [problem, hosted])
+def test_the_gradient_is_the_slope(make):
+    found = make()
     rng = np.random.default_rng(2)
     rows, theta = mappings(found, 6), rng.normal(size=len(found.family.parameters))
     _, slope = found.family.gradient(Model(frozenset(), theta), rows)
@@ -82,6 +93,7 @@ def test_places_are_shares_of_what_is_made_again_and_distances_those_of_a_metric
     np.testing.assert_allclose(np.diag(distance), 0, atol=1e-12)
     kept = np.ones_like(rows[:1])
     np.testing.assert_allclose(found.family.distance(kept, 1 - kept), [[1.0]])
+    np.testing.assert_allclose(found.family.distance(kept, kept + 1), [[1.0]])
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0, -2.0])

@@ -16,7 +16,7 @@ from hwsim.training.device import Device, device_file, device_names, load_device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from hwsim.training.repair import filled, fitted, relieved
 from hwsim.training.search import annealed
-from hwsim.training.simulate import simulate
+from hwsim.training.simulate import canonical, simulate
 from hwsim.training.tables import build_tables
 from workloads.errors import InputError
 from workloads.load_training import load_training
@@ -55,6 +55,14 @@ def test_each_device_is_called_like_its_file_and_read_back_from_its_text(name, t
         ("", "expected one of them above 0, found 0 and 0"),
         ("memory_fraction = 1.5", "memory_fraction: expected"),
         ("memory_bytes = 1\nmore = 2", "more: expected no such key but name, memory_bytes"),
+        (
+            "memory_bytes = 1\nto_host_Bps = 1e9",
+            "to_host_Bps, from_host_Bps: expected both 0 or both at least 1, found",
+        ),
+        (
+            "memory_bytes = 1\nto_host_Bps = 0.5\nfrom_host_Bps = 9.0",
+            "expected both 0 or both at least 1, found 0.5 and 9",
+        ),
         ('memory_bytes = 1\n[again]\n"aten.mm" = -1.0', "again.aten.mm: expected"),
     ],
 )
@@ -233,6 +241,96 @@ def test_sections_say_what_a_plan_saves_and_what_runs_again():
     assert best[4] == pytest.approx(problem.explain(mapping).parts["computed again"])
     ops = {op.name: op for op in problem.step.ops}
     assert all(row[2] == ops[row[0]].kind and ops[row[0]].recomputable for row in again.rows)
+
+
+HOST = Device("host", memory_fraction=0.6, to_host_Bps=2e10, from_host_Bps=3e10)
+
+
+def test_without_rates_there_are_two_choices_and_a_problem_is_what_it_was_before_there_was_a_host():
+    problem = TrainingProblem(unet(2), None, TrainingConfig(fraction=0.9))
+    assert (problem.space.num_choices == 2).all()
+    assert problem.space.labels == (("recompute", "keep"),)
+    assert problem.fingerprint() == "39b3bd19b31b60dd00d12be37fbda0c257803878c4a66b96f2c290dce371a748"
+    assert problem.observation.schema == 401
+    assert problem.observation.x.shape[1] == 16
+
+
+def test_with_rates_what_is_large_and_no_result_of_the_step_may_go_to_the_host():
+    problem = TrainingProblem(unet(2), HOST)
+    assert problem.space.labels == (("recompute", "keep", "offload"),)
+    assert problem.observation.schema == 451
+    assert problem.observation.x.shape[1] == 18
+    least = 1e-5 * 3e10  # the direction that is faster
+    for number, (choices,) in zip(problem.step.candidates, problem.space.num_choices, strict=True):
+        small = problem.step.values[number].size_bytes < least
+        assert choices == (2 if small or number in problem.step.outputs else 3)
+    assert set(problem.space.num_choices[:, 0]) == {2, 3}
+    rates = replace(HOST, to_host_Bps=3e10)
+    assert TrainingProblem(unet(2), rates).fingerprint() != problem.fingerprint()
+    slow = TrainingProblem(unet(2), replace(HOST, to_host_Bps=1e18, from_host_Bps=1e18))
+    assert (slow.space.num_choices == 2).all()  # nothing is large enough
+    small = int(np.flatnonzero(problem.space.num_choices[:, 0] == 2)[0])
+    mapping = np.ones(problem.space.shape, np.int16)
+    mapping[small] = 2
+    assert [each.what for each in problem.judge(mapping)] == ["no such choice"]
+
+
+def test_what_is_on_the_host_is_explained_and_shown():
+    problem = TrainingProblem(unet(2), HOST)
+    mapping = (problem.space.num_choices - 1).astype(np.int16)
+    found = problem.trace(mapping)
+    assert found.wait_s.sum() > 0
+    once = sum(op.seconds for op in problem.step.ops)
+    told = simulate(problem.tables, np.ascontiguousarray(mapping[:, 0])[None])
+    assert told[0][0] == pytest.approx(once + found.wait_s.sum())
+    step, memory, _, host = problem.sections(mapping)
+    assert host.title == "On the host"
+    needed = canonical(problem.tables, np.ascontiguousarray(mapping[:, 0])[None])
+    assert len(host.rows) == int((needed == 2).sum()) > 0
+    assert step.rows[2][1] == pytest.approx(told[0][0])
+    assert memory.lines[-1].x[-1] < told[0][0]
+    for _, size, copies, leaves, returns in host.rows:
+        assert copies == pytest.approx(size / 2e10 + size / 3e10)
+        assert 0 < leaves <= returns < told[0][0]
+    run = problem.repair(mapping[None], KEYS)[0]
+    parts = problem.explain(run)
+    assert parts.parts["waiting for the host"] == pytest.approx(problem.trace(run).wait_s.sum())
+    assert parts.cost == pytest.approx(problem.evaluate(mapping[None], KEYS).cost[0])
+    for holder in parts.holders:
+        assert holder.start <= parts.peak_time < holder.end
+    assert len(problem.sections(mapping)) == 4
+
+
+def test_repair_uses_the_host_for_what_is_dear_to_compute_again():
+    """Where copies are quick they are cheaper than any op; where they are slow, nothing is copied."""
+    for rate, used in ((1e12, True), (1e7, False)):
+        problem = TrainingProblem(
+            unet(2), replace(HOST, to_host_Bps=rate, from_host_Bps=rate, memory_fraction=0.7)
+        )
+        everything = np.ones(problem.space.shape, np.int16)
+        run = problem.repair(everything[None], KEYS)[0]
+        assert problem.judge(run) == []
+        away = int(problem.space.size_bytes[run == 2].sum())
+        assert (away > 0.1 * problem.space.size_bytes.sum()) if used else away < 1e7 * problem.keep_all[0]
+        without = TrainingProblem(unet(2), None, TrainingConfig(fraction=0.7))
+        cost = float(without.evaluate(everything[None], KEYS).cost[0])
+        assert problem.model_cost(everything) <= cost * (0.97 if used else 1.0)
+
+
+def test_annealing_and_filling_find_the_best_of_a_small_step_with_a_host():
+    step = random_step(12, 12)
+    tables = build_tables(step, 0, None, None, (4e5, 4e5))
+    most = 2 + (tables.to_host_s[tables.decision >= 0] > 0)
+    plans = np.array(list(itertools.product(*(range(n) for n in most))), np.int16)
+    seconds, peak = simulate(tables, plans)
+    limit = int(np.quantile(peak, 0.2))
+    best = int(np.where(peak <= limit, seconds, np.inf).argmin())
+    found = annealed(tables, plans[int(peak.argmin())], limit, 1, 5000, 0.05)
+    took, needs = simulate(tables, found[None])
+    assert needs[0] <= limit
+    assert took[0] == seconds[best]
+    assert (found < most).all()
+    assert (plans[best] == 2).any()
 
 
 def test_files_build_the_same_problem_again(tmp_path):
