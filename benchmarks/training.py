@@ -33,7 +33,7 @@ import torch
 from filelock import FileLock
 from torch._functorch import config as functorch_config
 from torch._functorch import partitioners as torch_partitioners
-from torch._inductor.custom_graph_pass import CustomRuntimeEstimator
+from torch._inductor import custom_graph_pass
 
 import egrl
 import egrl.integrations.pytorch as within
@@ -84,7 +84,8 @@ class Where:
         return FileLock(folder / f"{self.device}.lock")
 
 
-class Measured(CustomRuntimeEstimator):
+# PyTorch 2.9 has no such class, and takes anything that can be called.
+class Measured(getattr(custom_graph_pass, "CustomRuntimeEstimator", object)):  # type: ignore[misc]
     """The measured seconds of an op, in whole nanoseconds, for PyTorch's solvers."""
 
     def __init__(self, step: TrainingStep) -> None:

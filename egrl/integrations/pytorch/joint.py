@@ -229,11 +229,13 @@ def _module(node: fx.Node) -> str:
     """The path of the innermost module that the op belongs to, as `named_modules` has it; "" if it is not known."""
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     path = next(reversed(stack.values()), ("", None))[0]
-    return _ROOT.sub("", str(path))
+    return _CHILD.sub(r".\1", _ROOT.sub("", str(path))).lstrip(".")
 
 
 _ROOT = re.compile(r"^[LG]\['\w+'\]\.?")
 """What Dynamo calls the compiled module: a local or global variable."""
+_CHILD = re.compile(r"\.?_modules\['([^']+)'\]")
+"""What it calls a module within another up to PyTorch 2.10 or so."""
 
 
 def _viewed(node: fx.Node) -> fx.Node | None:

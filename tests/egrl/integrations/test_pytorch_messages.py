@@ -10,6 +10,7 @@ import torch
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 
 import egrl.integrations.pytorch as training
+from egrl.integrations.pytorch import joint
 from egrl.integrations.pytorch.capture import capture_joint
 from workloads.errors import InputError
 
@@ -43,6 +44,16 @@ def test_ops_know_their_module() -> None:
     assert {"blocks.0", "blocks.0.up", "blocks.1.down"} <= known
     assert known <= {"", *(name for name, _ in model.named_modules())}
     assert any(op.module for op in step.ops if op.phase == "backward")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["L['self'].blocks.0.up", "L['self']._modules['blocks']._modules['0']._modules['up']", "blocks.0.up"],
+)
+def test_a_module_has_one_name_whatever_dynamo_calls_it(path: str) -> None:
+    node = torch.fx.Graph().placeholder("x")
+    node.meta["nn_module_stack"] = {"up": (path, torch.nn.Linear)}
+    assert joint._module(node) == "blocks.0.up"
 
 
 def test_too_little_memory_names_tensors_by_their_modules() -> None:

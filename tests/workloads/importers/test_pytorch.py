@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,10 @@ def test_a_recurrent_layer_multiplies_every_matrix_at_every_step():
             return self.lstm(x, (h, c))[0]
 
     state = torch.zeros(1, 2, 6)
-    with pytest.warns(UserWarning, match="were assigned during export"):
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "(?s).*were assigned during export", UserWarning
+        )  # not by PyTorch 2.9
         found = from_torch(Reader().eval(), (torch.zeros(2, 9, 5), state, state))
     (op,) = found.workload.ops
     assert (op.kind, op.gemm.macs, op.parameters) == ("recurrent", 2 * 9 * 24 * 11, 24 * 11 + 48)
