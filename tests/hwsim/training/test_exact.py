@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 from make_training import decoder, random_step, unet
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
+from scipy.sparse import csr_array
 
-from hwsim.linear_program import proven_bound, relax
+from hwsim.linear_program import LinearProgram, proven_bound, relax
 from hwsim.training.device import Device
+from hwsim.training.exact import branch
 from hwsim.training.exact.facts import facts_of
 from hwsim.training.exact.fits import find_fit
 from hwsim.training.exact.program import OBJECTIVE, Builder, Moment
@@ -162,3 +164,22 @@ def test_a_limit_that_no_plan_can_keep_is_proved_to_be_one_and_others_are_met():
         assert fit is None
         proved += impossible
     assert proved > 10
+
+
+def test_a_program_that_only_presolving_finds_impossible_is_solved(monkeypatch):
+    real, asked = branch.milp, []
+
+    def doubtful(*args, options, **kwargs):
+        asked.append(options["presolve"])
+        if options["presolve"]:
+            return OptimizeResult(x=None, status=branch.INFEASIBLE, mip_dual_bound=None)
+        return real(*args, options=options, **kwargs)
+
+    monkeypatch.setattr(branch, "milp", doubtful)
+    one = np.ones(1)
+    program = LinearProgram(
+        one, 0 * one, 5 * one, one.astype(np.uint8), csr_array([[1.0]]), 2.5 * one, 9 * one
+    )
+    found = branch.branch_and_cut(program, 10.0, 1e-6)
+    assert found.solution == pytest.approx([3.0])
+    assert (found.done, found.impossible, asked) == (True, False, [True, False])
