@@ -1,6 +1,6 @@
 """What a run withstands: kills, full disks, meddling, false checkpoints, bad boards, odd surroundings, a long time.
 
-    python benchmarks/soak.py [--only PART,…] [--cases PART=N,…] [--small] [--seed 0] [--subjects TEXT] [--out FOLDER]
+    python -m benchmarks.soak [--only PART,…] [--cases PART=N,…] [--small] [--seed 0] [--subjects TEXT] [--out FOLDER]
 
 Prints a table of what is promised, how it is tried, how many cases there were and how many went wrong, and then each
 that did; 1 where one did. Runs are forked from this process, which has loaded what they need. --small has a few cases
@@ -24,9 +24,20 @@ from functools import partial
 from pathlib import Path
 
 from filelock import FileLock
-from soaking import boards, cluster, contents, endurance, interruptions, kills, protocol, sizes, surroundings
-from soaking.record import Record
-from soaking.trial import Outcome, Subject, commands, subjects
+
+from benchmarks.soaking import (
+    boards,
+    cluster,
+    contents,
+    endurance,
+    interruptions,
+    kills,
+    protocol,
+    sizes,
+    surroundings,
+)
+from benchmarks.soaking.record import Record
+from benchmarks.soaking.trial import Outcome, Subject, commands, subjects
 
 Part = Callable[[random.Random, Sequence[Subject], int, Path], Iterator[Outcome]]
 LOADED = ("egrl.methods.hybrid.egrl", "hwsim.nnpi.problem")

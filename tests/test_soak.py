@@ -1,15 +1,17 @@
-"""`benchmarks/soak.py` with a few cases of each part: kills, full disks, meddling, false checkpoints, bad boards."""
+"""`python -m benchmarks.soak`, a few cases of each part: kills, full disks, meddling, false checkpoints, bad boards."""
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SOAK = Path(__file__).resolve().parents[1] / "benchmarks" / "soak.py"
+from benchmarks.soak import PROMISES
+
+ROOT = Path(__file__).resolve().parents[1]
+SOAK = [sys.executable, "-m", "benchmarks.soak"]
 
 
 def table(text: str) -> list[list[str]]:
@@ -24,7 +26,7 @@ def table(text: str) -> list[list[str]]:
 def test_a_few_cases_of_each_part_go_well():
     """Some 30 s of the processor: runs are made, killed and made again in processes of their own."""
     done = subprocess.run(
-        [sys.executable, str(SOAK), "--small"], capture_output=True, text=True, timeout=280, check=False
+        [*SOAK, "--small"], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     rows = table(done.stdout)[2:]
@@ -36,8 +38,8 @@ def test_a_few_cases_of_each_part_go_well():
 @pytest.mark.exhaustive
 def test_a_few_answers_that_nearly_keep_to_the_protocol_go_well():
     done = subprocess.run(
-        [sys.executable, str(SOAK), "--only", "lies", "--cases", "lies=64", "--subjects", "none"],
-        capture_output=True, text=True, timeout=120, check=False,
+        [*SOAK, "--only", "lies", "--cases", "lies=64", "--subjects", "none"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = table(done.stdout)[2:]
@@ -46,10 +48,5 @@ def test_a_few_answers_that_nearly_keep_to_the_protocol_go_well():
 
 
 def test_the_page_has_a_row_for_each_promise():
-    sys.path.insert(0, str(SOAK.parent))
-    try:
-        promises = importlib.import_module(SOAK.stem).PROMISES
-    finally:
-        sys.path.remove(str(SOAK.parent))
-    rows = table((SOAK.parents[1] / "docs" / "explanations" / "reliability.md").read_text(encoding="utf-8"))
-    assert {promise.text for promise in promises.values()} <= {row[0] for row in rows}
+    rows = table((ROOT / "docs" / "explanations" / "reliability.md").read_text(encoding="utf-8"))
+    assert {promise.text for promise in PROMISES.values()} <= {row[0] for row in rows}

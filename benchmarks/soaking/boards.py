@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks.soaking.trial import FAKE_BOARD, Outcome, Subject, child, one_line, wait
 from egrl.measure.board import BoardFailure
 from egrl.measure.board_process import BoardProcess
 from hwsim.problem import Status
-from soaking.trial import FAKE_BOARD, Outcome, Subject, child, one_line, wait
 from workloads.errors import Notice
 
 BOARDS = 8

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.soaking.trial import ROOT, Outcome, Subject, fresh
 from egrl.measure.ray.connection import ENVIRONMENT
-from soaking.trial import ROOT, Outcome, Subject, fresh
 
 NODES = 3
 VICTIMS = ("worker", "node", "driver")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.soaking.trial import Outcome, Subject, child, fresh, one_line, wait
 from egrl.runs import checkpoint
-from soaking.trial import Outcome, Subject, child, fresh, one_line, wait
 
 VALUES: tuple[Any, ...] = (
     "text", "", [], {}, None, True, -1, 2**40, 10**30, float("nan"), float("inf"), [[]], {"a": 1},

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from benchmarks.soaking.trial import ROOT, Outcome, Subject
 from egrl.core.archive import WINDOW_ROWS
-from soaking.trial import ROOT, Outcome, Subject
 
 MOST_MEMORY, MOST_DISK = 32.0, 96.0
 """MiB that a run may grow by in memory and on disk per million evaluations, once its window of mappings is full: what

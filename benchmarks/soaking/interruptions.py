@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from soaking.trial import Outcome, Subject, child, fresh, in_turn, one_line, wait
+from benchmarks.soaking.trial import Outcome, Subject, child, fresh, in_turn, one_line, wait
 
 FULL = ("No space left", "File too large", "too large")
 

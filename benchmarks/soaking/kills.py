@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from soaking.trial import Outcome, Subject, child, fresh, in_turn, kill, wait
+from benchmarks.soaking.trial import Outcome, Subject, child, fresh, in_turn, kill, wait
 
 SIGNALS = ("SIGKILL", "SIGKILL", "SIGTERM", "SIGINT", "SIGSTOP")
 """What comes; half as often as the others, each but the first."""

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks.soaking.boards import BOARDS, REQUEST
+from benchmarks.soaking.trial import Outcome, Subject
 from egrl.measure.board import BoardFailure
 from egrl.measure.board_process import GRACE_S, BoardProcess
 from egrl.measure.child_processes import PROC
 from hwsim.problem import Status
-from soaking.boards import BOARDS, REQUEST
-from soaking.trial import Outcome, Subject
 from workloads.errors import Notice
 
 TIMEOUT_S, START_S, SLACK_S = 0.3, 0.7, 2.0

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from soaking.trial import Outcome
+from benchmarks.soaking.trial import Outcome
 
 
 @dataclass

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from soaking.trial import HANGS, ROOT, Outcome, Subject, one_line
+from benchmarks.soaking.trial import HANGS, ROOT, Outcome, Subject, one_line
 
 LIMIT_S = 400.0
 """Seconds that a command may take; the largest inputs are read for minutes on a busy machine."""

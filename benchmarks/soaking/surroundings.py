@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from soaking.trial import ROOT, Outcome, Subject, child, fresh, one_line, traces, wait
+from benchmarks.soaking.trial import ROOT, Outcome, Subject, child, fresh, one_line, traces, wait
 
 FOLDERS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "NUMBA_CACHE_DIR", "EGRL_CACHE_DIR")
 NOWHERE = dict.fromkeys(FOLDERS, "/proc/none")
