@@ -23,7 +23,7 @@ run: $(RUNS)
 	$(BIN)/egrl run $(ARGS)
 
 # Which tests each runs: the markers in pyproject.toml. `quick` is for every change, `test` is the gate, a release runs `test-all`.
-PYTEST := $(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadscope
+PYTEST := $(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadscope --no-loadscope-reorder
 quick: $(STAMP) check
 	$(PYTEST) -m "not slow and not exhaustive" --hypothesis-profile=quick
 

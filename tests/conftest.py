@@ -30,6 +30,13 @@ _wisdom = tempfile.TemporaryDirectory(prefix="egrl-wisdom-")  # removed when the
 os.environ["EGRL_FFT_WISDOM"] = str(Path(_wisdom.name) / "wisdom.json")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """See `groups.py`; xdist is told to keep the order (`--no-loadscope-reorder` in the Makefile)."""
+    from groups import longest_first
+
+    longest_first(items)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadscope` groups go to one process each, as `groups.py` has them."""

@@ -6,6 +6,9 @@ change, and every test would go to whichever process is free.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SHARED = {
@@ -16,6 +19,32 @@ SHARED = {
 """Files that make a group together with others."""
 BY_FIRST_WORD = ("tests/egrl/methods/test_conformance.py",)
 """Files with a group per method: the first word of each parameter. They make each case's run once."""
+SLOW_S, OTHER_S = 2.0, 0.03
+"""Seconds of a test, about, by its marker."""
+LONG_S = {
+    "tests/egrl/integrations/test_pytorch_compiled.py": 50.0,
+    "tests/egrl/runs/test_strange_folders.py": 25.0,
+    "tests/egrl/integrations/test_pytorch_steps.py": 15.0,
+    "tests/egrl/runs/test_killed.py": 15.0,
+    "tests/test_docs.py": 30.0,
+    "tests/test_library_page.py": 12.0,
+    "tests/test_packaging.py": 12.0,
+    "tests/test_extending.py": 10.0,
+    "tests/test_wheel.py": 10.0,
+    "plugins/mlsys2026/tests/test_installed.py": 10.0,
+}
+"""Those of files that take longer than their number of tests says."""
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Order tests by their groups, those that take longest first, so that no process is left alone with one."""
+    seconds: dict[str, float] = defaultdict(float)
+    for item in items:
+        slow = item.get_closest_marker("slow") or item.get_closest_marker("exhaustive")
+        seconds[group_of(item.nodeid)] += SLOW_S if slow else OTHER_S
+    for group in seconds.keys() & LONG_S.keys():
+        seconds[group] = max(seconds[group], LONG_S[group])
+    items.sort(key=lambda item: -seconds[group_of(item.nodeid)])
 
 
 def group_of(test: str) -> str:
