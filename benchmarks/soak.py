@@ -74,11 +74,6 @@ PROMISES = {
         "SIGKILL, -TERM, -INT, -STOP at random instants: all problems, methods, executors; compare, explore, pretrain",
         kills.kills, 1000, 1,
     ),
-    "ray": Promise(
-        "whatever dies of a Ray cluster, a run on it goes on to the same end",
-        "a worker, a node and the driver killed in turn; three nodes on this machine",
-        cluster.deaths, 30, 0,
-    ),
     "disk": Promise(
         "a full disk ends in one line, and loses nothing",
         "a limit on the size of files (RLIMIT_FSIZE)",
@@ -143,6 +138,12 @@ PROMISES = {
         )
         for method, count in LONG.items()
     },
+    # Last: it starts threads in this process, and processes that are forked after that may crash.
+    "ray": Promise(
+        "whatever dies of a Ray cluster, a run on it goes on to the same end",
+        "a worker, a node and the driver killed in turn; three nodes on this machine",
+        cluster.deaths, 30, 0,
+    ),
 }  # fmt: skip
 
 
