@@ -229,17 +229,22 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
     Raises InputError as `RunFolder.restore` does, and if the checkpoint holds something that no run writes. Exceptions
     of code from outside the package are not changed.
     """
-    try:
-        tree = recorder.restore(context.archive, [problem.fingerprint() for problem in context.problems])
-        if tree is None:
-            return SearchState(champions=[None] * len(context.problems))
-        check_tree(tree["loop"], [problem.space.initial for problem in context.problems])
-        state = SearchState.of_tree(tree["loop"])
-        check_pending(state.pending, [problem.space for problem in context.problems], len(context.archive))
+    problems = context.problems
+
+    def load(tree: dict[str, Any]) -> None:
+        check_tree(tree["loop"], [problem.space.initial for problem in problems])
+        pending = SearchState.of_tree(tree["loop"]).pending
+        check_pending(pending, [problem.space for problem in problems], len(context.archive))
         if tree["method"] is not None:
             if fault := state_mismatch(method.state_dict(), tree["method"]):
                 raise ValueError(fault)
             method.load_state_dict(tree["method"])
+
+    try:
+        tree = recorder.restore(context.archive, [problem.fingerprint() for problem in problems], load)
+        if tree is None:
+            return SearchState(champions=[None] * len(problems))
+        state = SearchState.of_tree(tree["loop"])
     except (InputError, RunFailure):
         raise
     except IMPOSSIBLE as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from egrl.core.archive import Archive
@@ -41,8 +41,13 @@ class Recorder(Protocol):
     ) -> None:
         """Write a checkpoint of everything so far, from which `restore` continues."""
 
-    def restore(self, archive: Archive, fingerprints: Sequence[str]) -> dict[str, Any] | None:
-        """Fill the archive up to the last checkpoint. Returns its states ("loop", "method"); None if there is none."""
+    def restore(
+        self, archive: Archive, fingerprints: Sequence[str], load: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any] | None:
+        """Fill the archive up to the last checkpoint. Returns its states ("loop", "method"); None if there is none.
+
+        They are given to `load` while nothing has been changed that was kept: it may refuse them.
+        """
 
     def write_policy(self, generation: int, policy: StoredPolicy, problem: Problem) -> None:
         """Keep the deployable policy of a generation."""
@@ -75,7 +80,9 @@ class Memory:
     ) -> None:
         """Nothing is saved."""
 
-    def restore(self, archive: Archive, fingerprints: Sequence[str]) -> dict[str, Any] | None:
+    def restore(
+        self, archive: Archive, fingerprints: Sequence[str], load: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any] | None:
         """There is nothing to go on from."""
         return None
 

@@ -206,6 +206,8 @@ def state_mismatch(new: Any, found: Any, where: str = "method") -> str | None:
         return f"{where}: expected {_kind(new).__name__}, found an array"
     if _kind(new) is not _kind(found):
         return f"{where}: expected {_kind(new).__name__}, found {_kind(found).__name__}"
+    if isinstance(new, int) and not math.isfinite(found):
+        return f"{where}: expected a finite number, found {found}"
     return None
 
 

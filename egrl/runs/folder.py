@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -210,10 +210,12 @@ class RunFolder:
             return
         self._chunks.drop(min(self._counted.values()) - archive.window)
 
-    def restore(self, archive: Archive, fingerprints: Sequence[str]) -> dict[str, Any] | None:
+    def restore(
+        self, archive: Archive, fingerprints: Sequence[str], load: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any] | None:
         """The newest checkpoint, or None where none was reached; the folder is cut back to it, the archive filled.
 
-        Everything is checked before anything is changed.
+        Everything is checked, and the states are given to `load`, before anything is changed.
 
         Raises:
             InputError: the checkpoint, metrics.csv or a chunk of mappings is damaged or missing, or the run was
@@ -236,6 +238,7 @@ class RunFolder:
         evaluations, generation = int(tree["evaluations"]), int(tree["loop"]["generation"])
         kept, newer = self._chunks.check(tree["chunks"], evaluations, archive.window)
         chunks.fill(archive, [chunk.path for chunk in kept], evaluations, self.path / MAPPINGS)
+        load(tree)
         self._cut_back(metrics, newer, generation)
         self._chunks.go_on(kept, tree["chunks"], evaluations)
         self._counted, self._saved = {generation: evaluations}, self._newest()

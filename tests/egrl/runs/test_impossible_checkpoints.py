@@ -74,6 +74,20 @@ def test_whatever_is_put_in_the_place_of_a_value_ends_in_one_line(run, value, ca
     assert refused > 20
 
 
+def test_a_refused_state_leaves_the_row_of_a_generation_that_was_cut_off(tmp_path, capsys):
+    out = tmp_path / "r"
+    argv = ["run", "--workload", "alexnet", "--method", "annealing", "--evals", "30", "--bound-seconds", "0"]
+    assert main([*argv, "--quiet", "--out", str(out)]) == 0
+    before = (out / "metrics.csv").read_bytes()
+    newest = max((out / "checkpoint").iterdir())
+    tree = checkpoint.loads(newest.read_bytes(), "test")
+    newest.write_bytes(checkpoint.dumps({**tree, "method": {}}))
+    assert main(["run", "--resume", str(out), "--quiet"]) == 2
+    assert "expected what a run leaves" in capsys.readouterr().err
+    assert (out / "metrics.csv").read_bytes() == before
+    assert before.count(b"\n") == 3  # names, a generation, and nine evaluations of the next
+
+
 def test_a_state_is_like_that_of_a_new_method():
     new = {"a": np.zeros((0, 3)), "b": [1, 2.0], "c": None, "d": {}, "e": np.zeros((2, 2))}
     assert state_mismatch(new, new) is None
@@ -83,6 +97,7 @@ def test_a_state_is_like_that_of_a_new_method():
         ("a", np.zeros((0, 4))),
         ("a", 1),
         ("b", ["x", 1]),
+        ("b", [float("inf"), 1.0]),
         ("b", {}),
         ("d", []),
         ("e", np.zeros((1, 2))),
