@@ -40,11 +40,11 @@ class KeptChunks:
         return dict(self._digests)
 
     def save(self, archive: Archive) -> None:
-        """Write what is new in the archive, after what is no longer as it was. RunFailure where the disk refuses."""
-        self._mend(archive)
+        """Write what is new in the archive, then what is no longer as it was. RunFailure where the disk refuses."""
         for chunk, content in chunks.write(self._folder, archive, self.evaluations):
             self._keep(chunk, content)
         self.evaluations = len(archive)
+        self._mend(archive)  # last, so that what was deleted meanwhile is noticed
 
     def drop(self, end: int) -> None:
         """Delete the chunks whose evaluations all come before ticket `end`."""
