@@ -9,7 +9,7 @@ import torch
 
 QUIET = [
     pytest.mark.filterwarnings(f"ignore::{kind}:torch.*")
-    for kind in ("UserWarning", "FutureWarning", "DeprecationWarning")
+    for kind in ("UserWarning", "FutureWarning", "DeprecationWarning", "RuntimeWarning")
 ]
 
 

@@ -24,6 +24,17 @@ XZ_BYTES = 96 << 20
 VALUES_A_BYTE, ALWAYS_VALUES = 8, 1_000_000
 """JSON values, names and brackets a packed byte, and in any case; each takes about 100 bytes of memory."""
 ENDINGS = (".gz", ".xz")
+GZIP_SYSTEM, UNIX = 9, b"\x03"
+"""The byte of a gzip file that says which system wrote it."""
+
+
+def pack(content: bytes, level: int = 9) -> bytes:
+    """The content as a gzip file, without a time.
+
+    It names Unix as every Python before 3.13 does (3.13: unknown), since problems are known by these bytes.
+    """
+    data = gzip.compress(content, level, mtime=0)
+    return data[:GZIP_SYSTEM] + UNIX + data[GZIP_SYSTEM + 1 :]
 
 
 def unpack(data: bytes, file: str, limit: int) -> bytes:

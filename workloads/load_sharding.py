@@ -10,7 +10,6 @@ An instance is called by its file's name; a copy that a run keeps has what it wa
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Sequence
 from itertools import chain
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.compressed import check_values, unpack
+from workloads.compressed import check_values, pack, unpack
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.json_text import describe, parse_object
@@ -82,7 +81,7 @@ def packed(sharding: Sharding) -> bytes:
     edges = {"nodes": sharding.edge_nodes.tolist(), "costs": rows[2]}
     problem = {"name": sharding.name, "usage_limit": sharding.limit, "nodes": nodes, "edges": edges}
     document = {"called": sharding.name, "problem": problem}
-    return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), LEVEL, mtime=0)
+    return pack(json.dumps(document, separators=(",", ":")).encode(), LEVEL)
 
 
 def parse(document: dict[str, Any], name: str, where: str) -> Sharding:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 from functools import cache
 
-from workloads.compressed import check_values, unpack
+from workloads.compressed import check_values, pack, unpack
 from workloads.errors import InputError
 from workloads.files import PACKED, read_bytes
 from workloads.nearest import one_of
@@ -45,7 +44,7 @@ def describe(step: TrainingStep) -> dict[str, float]:
 
 def packed(step: TrainingStep) -> bytes:
     """The step as a .json.gz file that `load_training` reads as an equal one."""
-    return gzip.compress(to_json(step).encode(), mtime=0)
+    return pack(to_json(step).encode())
 
 
 @cache

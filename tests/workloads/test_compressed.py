@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.compressed import ALWAYS_BYTES, ALWAYS_VALUES, check_values, unpack
+from workloads.compressed import ALWAYS_BYTES, ALWAYS_VALUES, GZIP_SYSTEM, check_values, pack, unpack
 from workloads.errors import InputError
 from workloads.importers.read import read
 from workloads.load_partition import load_partition
@@ -97,3 +97,17 @@ def test_values_are_counted():
     assert check_values(text, 1, "a.json.gz") is text
     with pytest.raises(InputError, match=r"a\.json\.gz: expected at most 1000000 values in 1 packed bytes"):
         check_values(text + b",,", 1, "a.json.gz")
+
+
+def test_every_python_packs_to_the_same_bytes(monkeypatch):
+    packed = pack(b"content")
+    real = gzip.compress
+
+    def as_newer_pythons_do(content, level, *, mtime):
+        data = bytearray(real(content, level, mtime=mtime))
+        data[GZIP_SYSTEM] = 255
+        return bytes(data)
+
+    monkeypatch.setattr(gzip, "compress", as_newer_pythons_do)
+    assert pack(b"content") == packed
+    assert gzip.decompress(packed) == b"content"

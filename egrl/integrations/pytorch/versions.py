@@ -6,7 +6,7 @@ import torch
 
 from workloads.errors import InputError
 
-TESTED = ("2.9.1", "2.13.0", "2.14.1")
+TESTED = ("2.9.1", "2.13.0", "2.14.1", "2.15.0")
 """Versions that the eight networks of `benchmarks/training_models.py` were trained with, gradients compared."""
 
 
