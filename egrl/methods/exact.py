@@ -152,8 +152,11 @@ class Anytime(Method):
         proved = self._solving.bound
         if proved.cost > at.bound:  # a run that goes on knows a higher one at first
             at.bound, at.proof = proved.cost, proved.proof
-        self._problem.prove(Bound(at.bound, math.inf, at.proof, at.seconds))
+        self._prove()
         self.phase = f"solving the model, {at.seconds:.0f} s, bound {at.bound:.6g}"
+
+    def _prove(self) -> None:
+        self._problem.prove(Bound(self._at.bound, math.inf, self._at.proof, self._at.seconds))
 
     def metrics(self) -> Mapping[str, float]:
         """Bound and cost so far."""
@@ -173,6 +176,8 @@ class Anytime(Method):
         best, shape = self._at.best, self._context.problems[0].space.shape
         if best is not None and best.shape != shape:
             raise ValueError(f"best: expected shape {shape}, found {best.shape}")
+        if self._finished:  # nothing more is worked on, and so nothing more proved
+            self._prove()
 
 
 def build(context: Context, config: ExactConfig) -> Method:

@@ -69,6 +69,17 @@ def test_it_ends_at_its_limit_and_goes_on_with_a_larger_one():
     assert again.metrics()["model_bound"] >= before
 
 
+def test_what_was_proved_before_the_end_is_known_to_the_problem_of_a_run_that_goes_on():
+    exact = method()
+    while exact.ask() is not None:
+        pass
+    again = method()
+    assert again._context.problems[0].bound(0.0).cost == 0
+    again.load_state_dict(exact.state_dict())
+    assert again.ask() is None
+    assert again._context.problems[0].bound(0.0).cost == exact.state_dict()["bound"] > 0
+
+
 def test_the_limit_is_the_runs_where_the_settings_have_none():
     assert method(seconds=7.0)._limit_s == 7.0
     assert method(ExactConfig(seconds=3.0), seconds=7.0)._limit_s == 3.0
