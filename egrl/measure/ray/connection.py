@@ -137,6 +137,8 @@ def _own_sigterm() -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
     try:
         yield
+    except SystemExit as ended:  # by Ray's handler, in the second before this one takes its place
+        raise KeyboardInterrupt from ended
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -245,6 +246,17 @@ def test_a_wrong_flag_is_answered_in_one_line(flags, words, tmp_path, capsys):
     line = capsys.readouterr().err
     assert words in line
     assert line.count("\n") == 1
+
+
+def test_a_sigterm_that_ray_takes_while_it_starts_is_an_interrupt():
+    def start() -> None:  # as Ray does
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), ray_connection._own_sigterm():
+        start()
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_where_ray_is_missing_the_extra_is_named(tmp_path, monkeypatch):
