@@ -115,6 +115,7 @@ def test_a_larger_memory_never_makes_the_best_slower(tmp_path, monkeypatch, caps
     assert all(float(best) <= float(compiler) for _, compiler, best in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_python_and_c_read_the_same_mapping_and_addresses(tmp_path, monkeypatch, capsys):
     """The whole page is followed; each row of either program is also a tensor of the run's best mapping."""

@@ -102,6 +102,7 @@ def test_either_goes_on_with_the_others_run():
     assert metrics(Path("other")) == metrics(Path("loop"))
 
 
+@pytest.mark.slow
 def test_seconds_go_on_from_the_first_baseline_and_equal_a_search_in_memory():
     with egrl.Search("alexnet", method="annealing") as search:
         tell_seconds(search, 90)
@@ -296,6 +297,7 @@ def test_a_batch_that_was_told_before_its_turn_is_refused_the_second_time():
     assert search.result().summary["best"]["cost"] == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", [None, "run"])
 def test_threads_share_a_search(out):
     """Eight of them ask, measure and tell; the result is that of one thread."""

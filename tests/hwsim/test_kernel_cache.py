@@ -96,6 +96,7 @@ def run(folder: Path, monkeypatch) -> tuple[int, int]:
     return caller.RESULT, caller.HITS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 def test_a_kernel_is_compiled_anew_when_what_it_takes_from_another_file_changes(
     tmp_path, cache, monkeypatch, change

@@ -120,6 +120,7 @@ def test_what_is_finished_is_not_run_again(made, monkeypatch):
         reproduce(replace(plan, seeds=1), out, 1, lambda line: None)
 
 
+@pytest.mark.slow
 def test_a_method_that_does_not_serve_is_told_with_its_reason(results):
     changed = json.loads(json.dumps(results))
     for entry in changed["instances"].values():

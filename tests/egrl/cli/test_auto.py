@@ -70,6 +70,7 @@ def test_a_setting_of_another_method_is_refused(capsys):
     refuse(capsys, ["run", "--workload", "alexnet", "--method", "auto", "--set", "method.tau=3"], "tau")
 
 
+@pytest.mark.slow
 def test_with_neither_method_nor_budget_nor_board_it_is_taken(tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["run", "--workload", "alexnet", "--seed", "1", "--out", str(out)]) == 0

@@ -276,6 +276,7 @@ def test_it_goes_on_with_what_is_missing_and_with_a_larger_budget(copied, capsys
     assert metrics(tmp_path / "alone") == metrics(copied / "alexnet" / "annealing-s0")
 
 
+@pytest.mark.slow
 def test_a_folder_from_before_there_was_an_option_is_no_other_configuration(copied, capsys):
     for run in (copied / "alexnet").iterdir():
         config = (run / "config.toml").read_text()

@@ -255,6 +255,7 @@ def test_the_row_of_the_chip_itself_is_marked(explored):
     assert row.split("|")[1].strip() == "4 MiB (chip as it is)"
 
 
+@pytest.mark.slow
 def test_progress_counts_points_and_then_those_that_are_solved_again():
     said: list[str] = []
     egrl.explore("alexnet", vary=f"{SRAM}=1MiB,2MiB,4MiB", say=said.append)
@@ -315,6 +316,7 @@ def test_a_folder_of_another_exploration_is_refused(explored, tmp_path, capsys):
     assert "expected a new or an empty folder" in line
 
 
+@pytest.mark.slow
 def test_a_chip_that_cannot_be_is_named_and_ends_nothing(tmp_path, capsys):
     vary = f"{DRAM}=67.2e9,900e9"  # faster than the next memory
     assert main(["explore", "--workload", "alexnet", "--vary", vary, "-o", str(tmp_path / "x")]) == 0
@@ -345,6 +347,7 @@ def test_packages_of_chips_are_explored_by_the_same_command():
     assert found.cost[0, 1] <= found.cost[0, 0]
 
 
+@pytest.mark.slow
 def test_the_function_gives_arrays_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = egrl.explore(["alexnet"], vary=f"{SRAM}=1MiB,8MiB")

@@ -84,6 +84,7 @@ def test_other_runs_are_called_by_what_differs(runs):
     assert both == "annealing, t0=0.005, invalid=penalise"
 
 
+@pytest.mark.slow
 def test_start_files_count_by_their_content(runs):
     again = called(runs, "start-x", "start-x-again")
     assert again == ["annealing"] * 2

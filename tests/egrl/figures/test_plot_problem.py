@@ -71,6 +71,7 @@ def test_breakdown_shares_out_both_latencies(runs, tmp_path, capsys):
     assert document["ops"] == list(problem.space.nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES)
 def test_of_several_runs_the_fastest_is_drawn_and_named(figure, runs, tmp_path, capsys):
     document, remarks = drawn(capsys, tmp_path / "f.png", figure, runs["cold"], runs["warm"])

@@ -112,6 +112,7 @@ def test_gradients_and_peaks_are_as_planned(name: str, device: str, monkeypatch:
     assert len(moments) > 5
 
 
+@pytest.mark.slow
 def test_a_limit_is_kept_with_values_on_the_host_and_the_plan_is_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

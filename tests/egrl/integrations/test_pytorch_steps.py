@@ -64,6 +64,7 @@ def test_a_step_goes_from_python_to_a_plan_and_back(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
+@pytest.mark.slow
 def test_a_plan_with_values_on_the_host_goes_from_a_run_to_pytorch(tmp_path: Path) -> None:
     file, device = tmp_path / "mlp.py", tmp_path / "host.toml"
     file.write_text(STEP.replace("(64, 32)", "(4096, 32)"))

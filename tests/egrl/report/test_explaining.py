@@ -43,6 +43,7 @@ def plain(tmp_path_factory) -> Path:
     return searched("annealing", tmp_path_factory.mktemp("plain") / "r")
 
 
+@pytest.mark.slow
 def test_a_run_that_learned_is_explained_by_a_file_that_is_fitted_to_it(learned):
     run = PastRun.read(learned)
     best = run.best_mapping()
@@ -125,6 +126,7 @@ def test_evaluate_says_how_far_the_file_is_off(plain, capsys):
     assert "so the file misses the measured speedup by" in lines[-1]
 
 
+@pytest.mark.slow
 def test_a_fitted_file_knows_how_well_it_predicts(learned, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(learned, tmp_path / "r")

@@ -281,6 +281,7 @@ def test_every_toy_has_what_its_capabilities_give(name):
     assert len(found[-1].rows) == len(problem.space.nodes)
 
 
+@pytest.mark.slow
 def test_a_browser_finds_that_search_sort_and_hover_work(runs, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import browser

@@ -54,6 +54,7 @@ def metrics(path: Path) -> list[str]:
     return [",".join(row.split(",")[:2] + row.split(",")[3:]) for row in rows]
 
 
+@pytest.mark.slow
 def test_beyond_the_window_old_chunks_go_and_a_resumed_run_is_the_same(tmp_path):
     whole, _ = go(tmp_path / "a", 56)
     go(tmp_path / "b", 52)

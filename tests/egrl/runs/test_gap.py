@@ -37,6 +37,7 @@ def rows(run: Path) -> list[dict[str, str]]:
         return [{k: v for k, v in row.items() if "seconds" not in k} for row in csv.DictReader(stream)]
 
 
+@pytest.mark.slow
 def test_a_run_within_the_gap_is_the_beginning_of_one_that_goes_on(tmp_path, capsys):
     near, whole = tmp_path / "near", tmp_path / "whole"
     assert main([*ARGV, "--until-gap", NEAR, "--out", str(near)]) == 0
@@ -122,6 +123,7 @@ class Breaks(ToyChain):
         raise RuntimeError("no licence")
 
 
+@pytest.mark.slow
 def test_a_proof_that_fails_is_said_and_the_search_goes_on(capsys):
     found = egrl.search(
         Breaks(), method="random", seconds=8.0, until_gap="0%", bound_seconds=0.0, quiet=False

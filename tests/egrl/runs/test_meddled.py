@@ -152,6 +152,7 @@ def resume(out: Path, seed: int, meddle: Callable[[], object]) -> None:
     egrl.search(resume=out, gens=8, on_generation=lambda row: meddle() if row["generation"] == 7 else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [search, resume])
 def test_deleted_inputs_are_written_again(run, whole, tmp_path):
     out = tmp_path / "run"

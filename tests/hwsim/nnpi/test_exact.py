@@ -263,6 +263,7 @@ def test_a_problem_of_few_mappings_is_proved_and_one_of_many_is_not_tried():
     assert fastest_of_all(build_tables(load("alexnet"), load_chip("nnpi"))) is None
 
 
+@pytest.mark.slow
 def test_a_solve_from_a_start_is_a_fixed_amount_of_work_and_no_worse_than_the_start():
     problem = NnpiProblem(load("resnet50"), load_chip("edge"))
     start = problem.space.initial

@@ -102,6 +102,7 @@ def plain_map(tables: Tables, rule: Rule) -> np.ndarray:
     return mapping
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), chips(), st.sampled_from(sorted(RULES)))
 def test_the_kernel_places_as_a_plain_loop_does(workload, chip, name):

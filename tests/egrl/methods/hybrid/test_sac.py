@@ -154,6 +154,7 @@ def test_targets_move_by_tau():
         assert np.allclose(flatten(target), 0.75 * before + 0.25 * flatten(net), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["probabilities", "straight-through"])
 def test_the_critic_learns_the_reward_and_the_actor_follows_it(mode):
     config = replace(SETTINGS, actor_gradient=mode, actor_lr=3e-3, critic_lr=3e-3)

@@ -257,6 +257,7 @@ def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monke
     assert metrics(path) == metrics(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ea", "pg"])
 def test_a_population_or_a_learner_alone_takes_turns_with_the_critic_if_it_is_asked_to(method):
     table = [f"method.{key}={value}" for key, value in SMALL[method].items()]
