@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
+
+from egrl.integrations.pytorch.peak import peak_of
+
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 QUIET = [
     pytest.mark.filterwarnings(f"ignore::{kind}:torch.*")
@@ -19,3 +25,26 @@ def fresh() -> Iterator[None]:
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
+
+
+def gradients(model: nn.Module, function: Callable[..., Any], inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """Those of all parameters after one step with fixed random numbers."""
+    torch.manual_seed(5)
+    model.zero_grad()
+    function(*inputs).backward()
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+def hold_to_plan(
+    model: nn.Module,
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    wanted: Sequence[torch.Tensor],
+    peak_bytes: int,
+) -> None:
+    """A step has the gradients of eager mode, and the peak that was planned without what is there before it."""
+    for ours, eager in zip(gradients(model, function, inputs), wanted, strict=True):
+        assert torch.linalg.norm(ours - eager) <= 1e-5 * torch.linalg.norm(eager)
+    model.zero_grad()
+    peak = peak_of(lambda: function(*inputs).backward(), inputs[0].device)
+    assert peak_bytes == pytest.approx(peak, rel=0.02)

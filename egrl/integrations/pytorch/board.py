@@ -27,10 +27,11 @@ from egrl.integrations.pytorch.plan import plan_of
 from egrl.integrations.pytorch.times import TIMES, host_Bps, main_device
 from egrl.integrations.pytorch.timing import now
 from hwsim.training.device import Device
+from hwsim.training.explain import CHOICES
 from hwsim.training.problem import TrainingProblem
 from workloads.errors import InputError
 
-KEEP, OFFLOAD = "keep", "offload"
+RECOMPUTE, KEEP, OFFLOAD = CHOICES
 
 
 class Board:
@@ -94,7 +95,10 @@ def _timed_cut(joint: JointGraph, keep: Collection[str], offload: Collection[str
     rates = host_Bps(main_device(joint.ops))
     device = Device("all", memory_fraction=1.0, to_host_Bps=rates[0], from_host_Bps=rates[1])
     problem = TrainingProblem(TIMES.measure(joint).step, device)
-    choice = [2 if name in offload else int(name in keep) for name in problem.space.nodes]
+    chosen = (
+        OFFLOAD if name in offload else KEEP if name in keep else RECOMPUTE for name in problem.space.nodes
+    )
+    choice = [CHOICES.index(one) for one in chosen]
     mapping = np.minimum(np.array(choice, np.int16)[:, None], problem.space.num_choices - 1).astype(np.int16)
     plan = plan_of(problem, mapping)
     return Cut(joint.positions(plan.keep), plan.offload)

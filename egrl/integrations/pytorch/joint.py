@@ -235,7 +235,7 @@ def _module(node: fx.Node) -> str:
 _ROOT = re.compile(r"^[LG]\['\w+'\]\.?")
 """What Dynamo calls the compiled module: a local or global variable."""
 _CHILD = re.compile(r"\.?_modules\['([^']+)'\]")
-"""What it calls a module within another up to PyTorch 2.10 or so."""
+"""What it calls a module within another in PyTorch 2.9."""
 
 
 def _viewed(node: fx.Node) -> fx.Node | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
+from compiling import DEVICES, QUIET, fresh, gradients, hold_to_plan  # noqa: F401  (a fixture of all)
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -35,7 +35,6 @@ from workloads.steps.json_file import to_json
 from workloads.training_step import TrainingStep
 
 CPU = torch.device("cpu")
-DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 pytestmark = QUIET
 
 
@@ -70,14 +69,6 @@ def compiled(
     return torch.compile(model, backend=planned, dynamic=False)
 
 
-def gradients(model: nn.Module, function: Callable[..., Any], inputs: Sequence[Any]) -> list[torch.Tensor]:
-    """Those of all parameters after one step with fixed random numbers."""
-    torch.manual_seed(5)
-    model.zero_grad()
-    function(*inputs).backward()
-    return [parameter.grad.clone() for parameter in model.parameters()]
-
-
 def plans_of(step: TrainingStep) -> dict[str, list[str]]:
     """Some plans, by name: the names of what is kept."""
     names = [step.values[number].name for number in step.candidates]
@@ -110,15 +101,11 @@ def test_gradients_and_peaks_are_as_planned(name: str, device: str, monkeypatch:
     step = Times({}).measure(capture_joint(chosen.model, *chosen.inputs)).step
     chosen.model.load_state_dict(state)
     wanted = gradients(chosen.model, chosen.model, chosen.inputs)
-    for plan, keep in plans_of(step).items():
+    for keep in plans_of(step).values():
         torch._dynamo.reset()
         chosen.model.load_state_dict(state)
         function = compiled(chosen.model, "aot_eager", keep, [])
-        for ours, eager in zip(gradients(chosen.model, function, chosen.inputs), wanted, strict=True):
-            assert torch.linalg.norm(ours - eager) <= 1e-5 * torch.linalg.norm(eager), plan
-        chosen.model.zero_grad()
-        peak = peak_of(lambda: function(*chosen.inputs).backward(), chosen.inputs[0].device)  # noqa: B023
-        assert simulated(step, keep) == pytest.approx(peak, rel=0.02), plan
+        hold_to_plan(chosen.model, function, chosen.inputs, wanted, simulated(step, keep))
 
 
 def test_nothing_random_runs_twice() -> None:

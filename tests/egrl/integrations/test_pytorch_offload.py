@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
+from compiling import DEVICES, QUIET, fresh, gradients, hold_to_plan  # noqa: F401  (a fixture of all)
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -33,7 +33,6 @@ from workloads.errors import InputError
 from workloads.training_step import TrainingStep
 
 CPU = torch.device("cpu")
-DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 pytestmark = QUIET
 
 
@@ -51,13 +50,6 @@ class Net(nn.Module):
 def net() -> tuple[Net, tuple[torch.Tensor, ...]]:
     torch.manual_seed(0)
     return Net(), (torch.randn(2048, 64), torch.randn(2048, 64))
-
-
-def gradients(model: nn.Module, function: Callable[..., Any], inputs: Any) -> list[torch.Tensor]:
-    torch.manual_seed(5)
-    model.zero_grad()
-    function(*inputs).backward()
-    return [parameter.grad.clone() for parameter in model.parameters()]
 
 
 def held_bytes(model: nn.Module, inputs: Any) -> int:
@@ -103,11 +95,7 @@ def test_gradients_and_peaks_are_as_planned(name: str, device: str, monkeypatch:
             torch._dynamo.reset()
             chosen.model.load_state_dict(state)
             function = planned(chosen.model, plan)
-            for ours, eager in zip(gradients(chosen.model, function, chosen.inputs), wanted, strict=True):
-                assert torch.linalg.norm(ours - eager) <= 1e-5 * torch.linalg.norm(eager), drawn
-            chosen.model.zero_grad()
-            peak = peak_of(lambda: function(*chosen.inputs).backward(), chosen.inputs[0].device)  # noqa: B023
-            assert plan.peak_bytes - given == pytest.approx(peak, rel=0.02), drawn
+            hold_to_plan(chosen.model, function, chosen.inputs, wanted, plan.peak_bytes - given)
     assert {at_the_end for at_the_end, _ in moments} == {True, False}
     assert len(moments) > 5
 
