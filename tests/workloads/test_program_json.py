@@ -192,7 +192,7 @@ def test_a_damaged_document_is_refused_in_one_line(change, says):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_hundred_thousand_buffers_are_read_in_seconds():
     build = ProgramBuilder()
     value = build.tensor("start", 8)

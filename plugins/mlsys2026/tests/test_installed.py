@@ -26,7 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_it_serves_every_command_once_it_is_installed_and_none_once_it_is_removed(site, tmp_path):
     folder = tmp_path / "here"
     folder.mkdir()

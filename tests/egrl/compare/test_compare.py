@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import refuse
+from commands import refuse, run_here
 from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from egrl.cli.main import main
+from egrl.compare import runs as comparison_runs
 from egrl.compare import statistics as comparison
 from egrl.compare.runs import STOPPING, Job, plan
 from egrl.compare.statistics import Run, paired_interval, rows, run_of
@@ -325,8 +326,8 @@ def test_a_failed_run_is_reported_and_ends_no_other(copied, capsys):
     assert entry["failed"][0] in (copied / "comparison.md").read_text()
 
 
-@pytest.mark.slow
-def test_a_setting_reaches_the_method_it_names_only(tmp_path, capsys):
+def test_a_setting_reaches_the_method_it_names_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison_runs, "run_all", run_here)
     argv = arguments(tmp_path, "--set", "annealing.t0=0.5", "--seeds", "1", evals=21)
     assert main(argv) == 0
     assert "t0 = 0.5" in (tmp_path / "alexnet" / "annealing-s0" / "config.toml").read_text()

@@ -109,6 +109,13 @@ def test_a_limit_under_inductor_is_kept_and_used() -> None:
     assert plan.margin == 0
 
 
+def small_joint() -> JointGraph:
+    """Of a network whose code is made in a second."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+    return capture_joint(lambda x: model(x).square().mean(), torch.randn(256, 32), backend="inductor")
+
+
 def planner(room: limit.Limit, given: list[plans.Plan] | None) -> tuple[Any, limit.Plans]:
     """What plans under inductor, quietly; the list of its plans."""
     made = limit.Plans()
@@ -119,8 +126,7 @@ def planner(room: limit.Limit, given: list[plans.Plan] | None) -> tuple[Any, lim
 def test_the_simulation_must_do_where_the_code_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, inputs = net()
-    joint = capture_joint(model, *inputs, backend="inductor")
+    joint = small_joint()
     monkeypatch.setattr(compiled, "_code", lambda *args: ("call = None", {}))
     plan, made = planner(limit.Limit(None, 1.0, 0, "annealing", 0.2, 0), None)
     plan(joint)
@@ -133,8 +139,7 @@ def test_the_simulation_must_do_where_the_code_cannot_be_read(
 
 @pytest.mark.slow
 def test_a_given_plan_above_its_limit_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    model, inputs = net()
-    joint = capture_joint(model, *inputs, backend="inductor")
+    joint = small_joint()
     everything = tuple(joint.step.values[number].name for number in joint.step.candidates)
     for room, told in ((1 << 30, False), (1 << 10, True)):
         given = plans.Plan("net", joint.step.graph, everything, room, room, 1.0, room, 1.0)

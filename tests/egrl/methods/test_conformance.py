@@ -311,7 +311,7 @@ def test_it_proposes_legal_mappings_and_spends_the_budget(case, whole):
     assert set(build(variant, context([problem])).metrics()) <= set(rows[0])
 
 
-@cases(CORE, quick=LOOP)
+@cases(LOOP)
 def test_neither_the_order_of_results_nor_their_delay_changes_a_run(case, whole, tmp_path):
     variant, problem = case
     assert_equal(whole, run(variant, problem, tmp_path / "r", 4, executor=Late))

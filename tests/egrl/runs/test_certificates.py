@@ -195,10 +195,10 @@ def test_a_recorded_bound_only_rises(tmp_path):
 @pytest.mark.slow
 def test_bound_of_a_game_shows_the_best_reward_known_and_the_bound_on_rewards(tmp_path, capsys):
     best = tmp_path / "best.json"
-    argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "5"]
+    argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "1"]
     assert main([*argv, "--json", "-o", str(best)]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "egrl bound: proving a bound for dlrm_train on tpuv4i, about 5 s at most\n"
+    assert captured.err == "egrl bound: proving a bound for dlrm_train on tpuv4i, about 1 s at most\n"
     report = json.loads(captured.out)
     known = report["best_known"]["reward"]
     assert 0 < known < report["reward_bound"] < 1

@@ -126,7 +126,7 @@ class Breaks(ToyChain):
 @pytest.mark.slow
 def test_a_proof_that_fails_is_said_and_the_search_goes_on(capsys):
     found = egrl.search(
-        Breaks(), method="random", seconds=8.0, until_gap="0%", bound_seconds=0.0, quiet=False
+        Breaks(), method="random", seconds=4.0, until_gap="0%", bound_seconds=0.0, quiet=False
     )
     assert "no bound is proved beside the search: RuntimeError: no licence" in capsys.readouterr().err
     assert found.summary["stopped"] == "budget"

@@ -118,14 +118,17 @@ def test_no_network_in_a_folder_is_imported_unless_the_user_names_it(strange):
     assert not (strange / "harm").exists()
     again = shlex.split(told[0][2].strip().rpartition(": ")[2])[1:]
     assert again == ["run", "--resume", "network", *named]
-    for argv in (
-        [*again, "--gens", "2"],
-        ["transfer", "network", "--workload", "vgg16", "--set", "method.network=evil:X"],
-    ):
-        ((code, _, err, _),) = run_all([argv], strange)
+    told = run_all(
+        [
+            ["transfer", "network", "--workload", "vgg16", "--set", "method.network=evil:X"],
+            [*again, "--gens", "2"],
+        ],
+        strange,
+    )
+    for code, _, err, _ in told:
         assert (code, err.count("\n")) == (2, 1), err
         assert "expected X in" in err, err  # the user named it: it was imported, and has no X
-        (strange / "harm").unlink()
+    (strange / "harm").unlink()
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_no_plan_is_below_the_bounds_and_rows_for_moments_raise_them(hosts, leas
     """Of the relaxation and of the whole-number program, without rows for moments and with one for each there is."""
     cases, raised, closed = 0, 0, 0
     for tables, limit, best, _ in small(
-        (*range(25), *TELLING, *(range(300, 360) if len(hosts) > 1 else ())), hosts
+        (*range(25), *TELLING, *(range(300, 325) if len(hosts) > 1 else ())), hosts
     ):
         facts = facts_of(tables)
         builder = Builder(tables, facts, limit)
