@@ -7,13 +7,13 @@
     python -m benchmarks.training -o FOLDER --table
 
 Each network is captured once with the times of its ops on this machine (FOLDER/NAME.json). PyTorch's solvers `dp`,
-`ilp` and `greedy` choose what to save at budgets of 0.05 to 1, by their own estimate (flops) and by our measured times,
-so that the gain of the solver and of the times are told apart. `blocks` is checkpointing at equal cuts. What each saves
-is simulated. At each peak of `dp`, `exact` looks for the fastest plan within it, and at each of its times for the least
-peak. With --steps plans are compiled and run in turn: at each budget of `dp` ours within its measured peak, or, with
---limits, both within that share of the measured peak of PyTorch without a budget, `dp` at the largest budget that keeps
-to it. With --offload a third one, "host", is ours with values in the memory of the host. What FOLDER has is not
-measured again.
+`ilp` and `greedy` choose what to save at some budgets, `dp` at eleven from 0.05 to 1 besides, by their own estimate
+(flops) and by our measured times, so that the gain of the solver and of the times are told apart. `blocks` is
+checkpointing at equal cuts. What each saves is simulated. At the peaks of `dp`, `exact` looks for the fastest plan
+within each, and at its times for the least peak, and proves what no plan can be below. With --steps plans are compiled
+and run in turn: at each budget of `dp` ours within its measured peak, or, with --limits, both within that share of the
+measured peak of PyTorch without a budget, `dp` at the largest budget that keeps to it. With --offload a third one,
+"host", is ours with values in the memory of the host. What FOLDER has is not measured again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +48,7 @@ from egrl.integrations.pytorch.times import Times
 from egrl.integrations.pytorch.timing import now
 from hwsim.training.baseline import plans_by_rule
 from hwsim.training.device import Device
+from hwsim.training.exact.facts import facts_of
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from hwsim.training.simulate import simulate
 from workloads.errors import InputError
@@ -58,6 +60,8 @@ partitioners: Any = torch_partitioners
 BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SOLVERS = ("dp", "ilp", "greedy")
 ESTIMATES = ("flops", "measured")
+NEAR = 0.002
+"""The least peak is looked for to this share of theirs."""
 KEYS = ("network", "who", "estimate", "budget")
 STEP_KEYS = ("network", "backend", "kind", "amount", "who")
 LITTLE = 1e-3
@@ -149,7 +153,7 @@ def compare(name: str, folder: Path, where: Where, seconds: float, budgets: Sequ
         lines.add((name, "all", "", 1.0), everything)
     for solver in SOLVERS:
         for estimate in ESTIMATES:
-            for budget in budgets:
+            for budget in BUDGETS if solver == "dp" else budgets:
                 if (name, solver, estimate, budget) not in lines:
                     found = simulated(whole, rival(joint, step, solver, estimate, budget))
                     lines.add((name, solver, estimate, budget), found)
@@ -158,6 +162,8 @@ def compare(name: str, folder: Path, where: Where, seconds: float, budgets: Sequ
             found = simulated(whole, {step.candidates[k] for k in np.flatnonzero(plan)})
             lines.add((name, "blocks", rule, 0.0), found)
     for line in [line for line in lines.all if (line["network"], line["who"]) == (name, "dp")]:
+        if line["budget"] not in budgets:
+            continue
         case = (name, "ours", line["estimate"], line["budget"])
         if case not in lines and line["seconds"] > whole.keep_all[0] * (1 + LITTLE):
             lines.add(case, ours(step, line, seconds))
@@ -165,31 +171,53 @@ def compare(name: str, folder: Path, where: Where, seconds: float, budgets: Sequ
 
 
 def ours(step: TrainingStep, theirs: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Our fastest plan at their peak with its bound, and our least peak at their time."""
+    """Our fastest plan at their peak with its bound, and our least peak at their time with its bound."""
     problem = within_limit(step, theirs["peak_bytes"])
     begun = time.perf_counter()
     found = egrl.search(problem, method="exact", settings=[f"method.seconds={seconds}"])
     spent = time.perf_counter() - begun
-    low, high, least = 0, int(theirs["peak_bytes"]), int(theirs["peak_bytes"])
-    for _ in range(6):  # of halving the room between what is impossible and what is reached
-        middle = (low + high) // 2 if low else int(0.75 * high)
-        try:
-            reached = egrl.search(
-                within_limit(step, middle), method="exact", settings=[f"method.seconds={seconds / 4}"]
-            ).cost
-        except InputError:
-            reached = None
-        if reached is not None and reached <= theirs["seconds"]:
-            high = least = middle
-        else:
-            low = middle
+    least, proven = least_peak(step, theirs["seconds"], theirs["peak_bytes"], seconds / 4)
     return {
         "seconds": found.cost,
         "bound": found.bound,
         "peak_bytes": theirs["peak_bytes"],
         "search_s": round(spent, 1),
         "least_peak_bytes": least,
+        "peak_bound_bytes": proven,
     }
+
+
+def least_peak(step: TrainingStep, most_s: float, peak_bytes: int, seconds: float) -> tuple[int, int]:
+    """Of steps of `most_s`: the least peak found, `peak_bytes` at most, and one that no plan is below, as is proven."""
+    facts = facts_of(TrainingProblem(step, Device("all", memory_fraction=1.0)).tables)
+    every = (facts.forward_bytes, facts.backward_bytes, facts.between_bytes)
+    proven, least = max(int(moments.max()) for moments in every), peak_bytes
+
+    def solve(limit: int) -> tuple[float, float]:
+        try:
+            found = egrl.search(
+                within_limit(step, limit), method="exact", settings=[f"method.seconds={seconds}"]
+            )
+        except InputError:  # no plan was found that fits, which proves nothing
+            return math.inf, 0.0
+        return found.cost, found.bound or 0.0
+
+    for halvings, by_bound in ((6, False), (4, True)):
+        low, high = proven, least
+        for _ in range(halvings):
+            if high - low < NEAR * peak_bytes:
+                break
+            middle = (low + high) // 2
+            cost, bound = solve(middle)
+            if cost <= most_s:
+                least = min(least, middle)
+            if bound > most_s:
+                proven = max(proven, middle)
+            if bound > most_s if by_bound else cost > most_s:
+                low = middle
+            else:
+                high = middle
+    return least, proven
 
 
 def within_limit(step: TrainingStep, limit: int) -> TrainingProblem:
@@ -328,12 +356,15 @@ def table(folder: Path) -> str:
     """Markdown: a row per network, means over the budgets at which PyTorch's `dp` recomputes something."""
     lines = Lines(folder / "plans.jsonl", KEYS).all
     head = "| network | ops | step | peak | recomputation at dp's peak, ours / dp (flops) | ours / dp (measured) |"
-    rows = [f"{head} peak at dp's time, ours / dp | gap, median | search |", "|---|" + "---:|" * 8]
-    ratios: dict[str, list[float]] = {"flops": [], "measured": [], "peak": []}
+    rows = [
+        f"{head} peak at dp's time, ours / dp | no plan is below | gap, median | search |",
+        "|---|" + "---:|" * 9,
+    ]
+    ratios: dict[str, list[float]] = {"flops": [], "measured": [], "peak": [], "proven": []}
     gaps: list[float] = []
     for name in dict.fromkeys(line["network"] for line in lines):
         (everything,) = (line for line in lines if (line["network"], line["who"]) == (name, "all"))
-        own: dict[str, list[float]] = {"flops": [], "measured": [], "peak": []}
+        own: dict[str, list[float]] = {"flops": [], "measured": [], "peak": [], "proven": []}
         gap, spent = [], []
         for line in lines:
             if (line["network"], line["who"]) != (name, "ours"):
@@ -348,6 +379,7 @@ def table(folder: Path) -> str:
             floor = LITTLE * base
             own[line["estimate"]].append(max(line["seconds"] - base, floor) / max(fastest - base, floor))
             own["peak"].append(line["least_peak_bytes"] / least)
+            own["proven"].append(line["peak_bound_bytes"] / least)
             gap.append(line["seconds"] / line["bound"] - 1)
             spent.append(line["search_s"])
         for key, values in own.items():
@@ -356,12 +388,11 @@ def table(folder: Path) -> str:
         rows.append(
             f"| {name} | {everything['ops']:,} | {everything['seconds']:.2f} s |"
             f" {everything['peak_bytes'] / 2**20:,.0f} MiB |"
-            f" {_mean(own['flops'])} | {_mean(own['measured'])} | {_mean(own['peak'])} |"
+            f" {' | '.join(_mean(own[key]) for key in ratios)} |"
             f" {statistics.median(gap) if gap else 0:.2%} | {max(spent, default=0):.0f} s |"
         )
     rows.append(
-        f"| all | | | | {_mean(ratios['flops'])} | {_mean(ratios['measured'])} | {_mean(ratios['peak'])} |"
-        f" {statistics.median(gaps or [0.0]):.2%} | |"
+        f"| all | | | | {' | '.join(map(_mean, ratios.values()))} | {statistics.median(gaps or [0.0]):.2%} | |"
     )
     return "\n".join([*rows, "", *_step_rows(folder)])
 
@@ -406,7 +437,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--large", action="store_true", help="sizes for a GPU, in bfloat16")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--budgets", default=",".join(f"{budget:g}" for budget in BUDGETS))
+    parser.add_argument("--budgets", default="0.5,0.3,0.1", help="at which ours is compared")
     parser.add_argument("--limits", help="shares of the peak of PyTorch without a budget")
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--backend", default="aot_eager")

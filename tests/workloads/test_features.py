@@ -112,6 +112,7 @@ def test_the_weights_left_count_elements_not_bytes():
     assert raw_features(net)[:, FEATURES.index("n_ops_left")].tolist() == [1, 0]
 
 
+@pytest.mark.exhaustive
 def test_thirty_thousand_ops_take_less_than_a_second():
     ops = tuple(
         Op(

@@ -92,15 +92,13 @@ def test_the_experts_take_every_routed_token_once(length):
     assert max(rows) - min(rows) <= 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("layers", [49, 499])
+@pytest.mark.parametrize("layers", [49, pytest.param(499, marks=pytest.mark.exhaustive)])
 def test_graphs_of_any_size_have_the_ops_that_are_stated(layers):
     assert len(load(f"llama3_8b:{SMALL}:layers={layers}")) == 4 + 20 * layers
     assert len(load(f"llama3_8b:{SMALL}:layers={layers}:decode=1")) == 3 + 19 * layers
     assert len(load(f"mixtral_8x7b:{SMALL}:layers={layers}")) == 4 + 59 * layers
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "message"),
     [
@@ -108,7 +106,7 @@ def test_graphs_of_any_size_have_the_ops_that_are_stated(layers):
         ("llama3_8b:kv_heads=5", "kv_heads: expected a divisor of heads = 32"),
         ("mixtral_8x7b:experts=1", "experts: expected at least 2"),
         ("llama3_8b:decode=2", "expected 0 or 1"),
-        ("llama3_8b:layers=5000", "at most 100000 ops"),
+        pytest.param("llama3_8b:layers=5000", "at most 100000 ops", marks=pytest.mark.exhaustive),
     ],
 )
 def test_sizes_that_do_not_fit_together_are_refused(variant, message):

@@ -184,7 +184,7 @@ def test_a_description_has_what_was_estimated_and_keeps_memories_in_order():
     np.testing.assert_array_equal(tables.weight_bytes, problem.tables.weight_bytes)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_from_runs_to_a_chip_file_that_serves_everywhere(measured, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runs = [str(path) for path in measured.values()]

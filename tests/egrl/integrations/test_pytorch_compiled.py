@@ -97,23 +97,33 @@ def test_peaks_of_networks_are_what_the_code_says(name: str) -> None:
         assert foreseen == pytest.approx(found, rel=5e-3), plan
 
 
+class Chain(nn.Module):
+    """Products and their activations, the loss as the output: its code is made in a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(part for _ in range(3) for part in (nn.Linear(32, 32), nn.GELU())))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x).square().mean()
+
+
+def chain() -> tuple[Chain, tuple[torch.Tensor, ...]]:
+    """A smaller network with its inputs."""
+    torch.manual_seed(0)
+    return Chain(), (torch.randn(2048, 32),)
+
+
 @pytest.mark.slow
 def test_a_limit_under_inductor_is_kept_and_used() -> None:
-    model, inputs = net()
-    with training.memory_limit(fraction=0.95, seconds=2, quiet=True) as made:
+    model, inputs = chain()
+    with training.memory_limit(fraction=0.9, seconds=1, quiet=True) as made:
         step = torch.compile(model)
     peak = measured(model, step, inputs)
     (plan,) = made
     assert peak == pytest.approx(plan.peak_bytes, rel=1e-3)
     assert peak <= plan.limit_bytes < plan.all_peak_bytes
     assert plan.margin == 0
-
-
-def small_joint() -> JointGraph:
-    """Of a network whose code is made in a second."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
-    return capture_joint(lambda x: model(x).square().mean(), torch.randn(256, 32), backend="inductor")
 
 
 def planner(room: limit.Limit, given: list[plans.Plan] | None) -> tuple[Any, limit.Plans]:
@@ -126,7 +136,8 @@ def planner(room: limit.Limit, given: list[plans.Plan] | None) -> tuple[Any, lim
 def test_the_simulation_must_do_where_the_code_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    joint = small_joint()
+    model, inputs = chain()
+    joint = capture_joint(model, *inputs, backend="inductor")
     monkeypatch.setattr(compiled, "_code", lambda *args: ("call = None", {}))
     plan, made = planner(limit.Limit(None, 1.0, 0, "annealing", 0.2, 0), None)
     plan(joint)
@@ -139,7 +150,8 @@ def test_the_simulation_must_do_where_the_code_cannot_be_read(
 
 @pytest.mark.slow
 def test_a_given_plan_above_its_limit_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    joint = small_joint()
+    model, inputs = chain()
+    joint = capture_joint(model, *inputs, backend="inductor")
     everything = tuple(joint.step.values[number].name for number in joint.step.candidates)
     for room, told in ((1 << 30, False), (1 << 10, True)):
         given = plans.Plan("net", joint.step.graph, everything, room, room, 1.0, room, 1.0)

@@ -152,7 +152,7 @@ def test_one_agent_is_trained_on_several_programs_and_chosen_on_another(pretrain
     assert target["speedup"] == [step["speedup"]["resnet18"] for step in document["steps"]]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_pretraining_in_two_sittings_equals_one_in_one(pretrained, tmp_path):
     def rows(folder: Path) -> list[dict[str, str]]:
         with open(folder / "metrics.csv") as stream:

@@ -76,7 +76,7 @@ def test_a_repack_exchanges_a_weight_with_smaller_ones_of_about_its_bytes(bert, 
         assert (size[others] * SMALLEST >= size[one]).all()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_berts_best_known_map_is_found_from_the_compilers(bert):
     tables, start = bert
     quiet = tables._replace(sigma=0.0)

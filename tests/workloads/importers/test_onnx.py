@@ -447,7 +447,7 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
         read(file)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_model_of_ten_thousand_ops_imports_in_seconds(tmp_path):
     net = Net(x=[1, 8])
     y = "x"

@@ -38,7 +38,7 @@ def rows(folder):
             "egrl", (*QUICK, "method.steps_per_episode=2"), marks=pytest.mark.exhaustive, id="episodes"
         ),
         ("ea", ("method.survival=generational", "method.readout=sample")),
-        ("pg", ()),
+        pytest.param("pg", (), marks=pytest.mark.exhaustive),
         ("es", ()),
     ],
 )

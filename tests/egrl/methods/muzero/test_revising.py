@@ -16,7 +16,11 @@ from subjects import PROBLEMS
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "revises"),
-    [("none", True), ("no-revision", False), pytest.param("no-search", False, marks=pytest.mark.exhaustive)],
+    [
+        pytest.param("none", True, marks=pytest.mark.exhaustive),
+        ("no-revision", False),
+        pytest.param("no-search", False, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_revised_games_are_proposed_as_such_unless_that_part_is_left_out(part, revises):
     problem = PROBLEMS["mmap"]()
