@@ -89,6 +89,7 @@ def test_a_folder_equals_the_loops_own_also_after_a_kill_between_ask_and_tell(me
     assert as_run(Path("told")) == as_run(Path("loop")) == as_run(Path("whole"))
 
 
+@pytest.mark.slow
 def test_either_goes_on_with_the_others_run():
     egrl.search("alexnet", method="annealing", gens=4, out="loop")
     with egrl.Search("alexnet", method="annealing", out="half") as search:
@@ -129,6 +130,7 @@ def test_seconds_go_on_from_the_first_baseline_and_equal_a_search_in_memory():
     assert statuses.count("failed") == 1
 
 
+@pytest.mark.slow
 def test_measured_and_modelled_costs_never_mix(capsys):
     with egrl.Search("alexnet", method="annealing", out="seconds") as search:
         tell_seconds(search, 30)
@@ -179,6 +181,7 @@ def test_a_board_goes_on_with_seconds_that_were_told_over_the_same_baseline(tmp_
     assert 'evaluator = "told:seconds"' in Path("told/config.toml").read_text()
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_told_seconds_is_looked_at_like_any_other(capsys):
     with egrl.Search("alexnet", method="annealing", out="told") as search:
         tell_seconds(search, 45)

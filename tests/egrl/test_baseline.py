@@ -96,6 +96,7 @@ def test_python_takes_it_too(mine):
         np.testing.assert_array_equal(batch.mapping[0], search.problem.baseline.mapping)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "argv",
     [

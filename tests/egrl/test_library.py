@@ -170,6 +170,7 @@ def test_mistakes_in_telling_are_said():
         search.ask(limit=0)
 
 
+@pytest.mark.slow
 def test_a_method_that_has_nothing_more_ends_the_search():
     search = egrl.Search("alexnet", method="exact")
     for _ in range(2):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def test_normals_have_mean_zero_and_variance_one_and_depend_only_on_their_key():
     assert not np.array_equal(normals(keys, 1), drawn)
 
 
+@pytest.mark.slow
 def test_kernels_compile_where_no_cache_folder_can_be_written(tmp_path: Path):
     (tmp_path / "twice.py").write_text(
         "from hwsim.jit import kernel\n@kernel\ndef twice(x):\n    return 2 * x\nprint(twice(21))\n"

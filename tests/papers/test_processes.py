@@ -33,6 +33,7 @@ def stay(path: str) -> None:
     time.sleep(600)
 
 
+@pytest.mark.slow
 def test_each_call_has_a_process_of_its_own_and_says_how_it_ended(tmp_path):
     calls = [Call(f"note {k}", note, (str(tmp_path / str(k)), "done")) for k in range(3)]
     calls += [Call("fail", fail, ()), Call("die", die, ())]

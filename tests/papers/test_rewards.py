@@ -42,6 +42,7 @@ def test_without_curves_there_is_nothing_to_draw():
         reward_figure([])
 
 
+@pytest.mark.slow
 def test_equal_panels_make_equal_files_and_every_panel_is_named(tmp_path):
     panels = [
         Panel(

@@ -326,6 +326,7 @@ def test_a_failed_run_is_reported_and_ends_no_other(copied, capsys):
     assert entry["failed"][0] in (copied / "comparison.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_setting_reaches_the_method_it_names_only(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison_runs, "run_all", run_here)
     argv = arguments(tmp_path, "--set", "annealing.t0=0.5", "--seeds", "1", evals=21)

@@ -125,6 +125,7 @@ def test_segments_hold_every_point_once_along_the_first_parameter():
         assert [first for first, _ in steps] == list(range(steps[0][0], steps[0][0] + len(steps)))
 
 
+@pytest.mark.slow
 def test_every_point_is_what_the_problem_itself_says_of_its_mapping(explored):
     made = json.loads((explored / "explore.json").read_text())
     mappings = json.loads((explored / "mappings-alexnet.json").read_text())["points"]
@@ -138,6 +139,7 @@ def test_every_point_is_what_the_problem_itself_says_of_its_mapping(explored):
         assert point["complete"]
 
 
+@pytest.mark.slow
 def test_no_mapping_of_another_point_is_better_than_a_points_own(explored):
     made = json.loads((explored / "explore.json").read_text())
     mappings = json.loads((explored / "mappings-alexnet.json").read_text())["points"]
@@ -148,6 +150,7 @@ def test_no_mapping_of_another_point_is_better_than_a_points_own(explored):
         assert point["cost"] <= min(costs)
 
 
+@pytest.mark.slow
 def test_a_point_takes_a_better_mapping_and_a_bound_that_a_mapping_breaks_is_an_error():
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     good = problem.solve(60.0, 0, problem.baseline.mapping)
@@ -161,6 +164,7 @@ def test_a_point_takes_a_better_mapping_and_a_bound_that_a_mapping_breaks_is_an_
         try_mappings(Trial(subject, CHIP, (good.mapping,), wrong))
 
 
+@pytest.mark.slow
 def test_points_exchange_their_mappings():
     grid = read_grid([f"{SRAM}=4MiB,8MiB"], CHIP)
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
@@ -247,6 +251,7 @@ def test_a_wide_gap_is_named_with_what_narrows_it(complete, says):
     assert not [each for each in narrow if "the gap is" in each]
 
 
+@pytest.mark.slow
 def test_the_row_of_the_chip_itself_is_marked(explored):
     lines = summary.text_of(json.loads((explored / "explore.json").read_text()), 30).splitlines()
     assert not [line for line in lines if "chip as it is)" in line]  # 4 MiB is no point
@@ -301,6 +306,7 @@ def test_a_killed_exploration_goes_on_with_two_workers_to_the_bytes_of_one_that_
     assert files(out) == files(explored)
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_exploration_is_refused(explored, tmp_path, capsys):
     line = refuse(capsys, [*SMALL, "--seed", "1", "-o", str(explored)])
     assert "seed: expected 1, found 0; take another --out" in line
@@ -356,6 +362,7 @@ def test_the_function_gives_arrays_counts_points_and_those_solved_again_and_leav
     assert found.words["alexnet"]
 
 
+@pytest.mark.slow
 def test_plot_draws_the_folder_again_and_json_has_its_numbers(explored, tmp_path, capsys):
     out = tmp_path / "f.png"
     assert main(["plot", "explore", str(explored), "-o", str(out), "--json"]) == 0
@@ -366,6 +373,7 @@ def test_plot_draws_the_folder_again_and_json_has_its_numbers(explored, tmp_path
     assert "expected explore.json, found none" in line
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_per_point(explored):
     rows = (explored / "explore.csv").read_text().splitlines()
     assert rows[0] == f"workload,{SRAM},{DRAM},cost,bound,gap,baseline,speedup,complete"
@@ -430,6 +438,7 @@ def test_a_time_limit_that_ends_a_solve_is_told(tmp_path, capsys):
     assert "expected a number above 0" in refuse(capsys, [*argv[:-1], "0", "-o", str(tmp_path / "y")])
 
 
+@pytest.mark.slow
 def test_an_exploration_has_a_page_with_its_sentences_curves_and_points(explored, tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(["report", str(explored), "-o", str(page)]) == 0
@@ -445,6 +454,7 @@ def test_an_exploration_has_a_page_with_its_sentences_curves_and_points(explored
     assert "4 chips." in text
 
 
+@pytest.mark.slow
 def test_where_a_run_is_expected_an_exploration_is_named_as_one(explored, tmp_path, capsys):
     found = "expected a run folder, found an exploration; `egrl report"
     refuse(capsys, ["evaluate", str(explored)], found)

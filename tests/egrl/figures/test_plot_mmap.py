@@ -93,6 +93,7 @@ def test_actions_are_not_drawn_as_memories(figure, runs, tmp_path, capsys):
     assert line.endswith("whose choices are no places; `egrl plot layout` draws where they lead")
 
 
+@pytest.mark.slow
 def test_every_run_is_laid_out_by_its_own_rules(runs, tmp_path, capsys):
     literal = tmp_path / "literal"
     argv = [

@@ -281,6 +281,7 @@ def test_methods_that_change_the_number_of_threads_may_plan() -> None:
     assert len(made) == 1
 
 
+@pytest.mark.slow
 def test_a_plan_that_names_other_values_is_refused(tmp_path: Path) -> None:
     model, inputs = net()
     file = tmp_path / "plan.json"

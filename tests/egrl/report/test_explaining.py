@@ -73,6 +73,7 @@ def test_a_fit_that_predicts_no_better_is_not_used(learned, monkeypatch):
     assert "the file misses the measured speedup by" in found.says
 
 
+@pytest.mark.slow
 def test_a_run_that_learned_nothing_is_explained_by_the_chip_file_and_how_far_that_is_off(plain):
     run = PastRun.read(plain)
     found = explaining(run, run.best_mapping())

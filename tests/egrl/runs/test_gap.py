@@ -62,6 +62,7 @@ def test_a_run_within_the_gap_is_the_beginning_of_one_that_goes_on(tmp_path, cap
     assert (near / "best_mapping.json").read_text() == (whole / "best_mapping.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_search_stops_at_an_optimum_that_is_proven_at_its_start():
     found = egrl.search(ToyChain(), method="random", gens=50)
     assert found.summary["stopped"] == "gap"
@@ -77,6 +78,7 @@ def test_a_search_stops_at_an_optimum_that_is_proven_at_its_start():
     assert (unproved.summary["stopped"], unproved.summary["gap"]) == ("budget", None)
 
 
+@pytest.mark.slow
 def test_a_bound_is_proved_beside_the_search():
     options = {"chip": "edge", "method": "annealing", "seconds": 120.0, "bound_seconds": 0.0}
     found = egrl.search("alexnet", until_gap=0.2, **options)

@@ -30,6 +30,7 @@ def test_workers_never_change_a_result(tmp_path):
     assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
 
 
+@pytest.mark.slow
 def test_resuming_with_a_larger_budget_equals_the_longer_run(tmp_path):
     argv = ["run", "--workload", "alexnet", "--quiet", *TINY]
     assert main([*argv, "--gens", "4", "--out", str(tmp_path / "whole")]) == 0

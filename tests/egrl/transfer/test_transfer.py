@@ -142,6 +142,7 @@ def test_finetuning_counts_the_evaluations_until_it_is_as_good_as_from_scratch(t
     assert (never["finetuned_evaluations"], never["saved"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_finetuning_goes_on_where_it_was_and_gives_the_same_numbers(run, capsys):
     argv = ["transfer", str(run), "--workload", "resnet18", "--finetune", "63", "--quiet", "--json"]
     assert main(argv) == 0
@@ -157,6 +158,7 @@ def test_finetuning_goes_on_where_it_was_and_gives_the_same_numbers(run, capsys)
     assert (scratch / "metrics.csv").read_text() == before
 
 
+@pytest.mark.slow
 def test_finetuning_with_another_seed_or_another_network_of_the_name_is_a_run_of_its_own(
     run, tmp_path, capsys
 ):

@@ -88,6 +88,7 @@ def test_finetuning_goes_on_from_the_agent_with_its_own_settings(trained, tmp_pa
     assert "Speedup over the production heuristic" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_agent_that_knows_tensors_by_number_is_refused_elsewhere_only(tmp_path, capsys):
     out = tmp_path / "r"
     assert run(out) == 0

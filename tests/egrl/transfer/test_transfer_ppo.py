@@ -86,6 +86,7 @@ def test_one_policy_is_trained_on_several_networks(tmp_path):
     assert document["chosen"]["speedup"] > 0
 
 
+@pytest.mark.slow
 def test_policies_go_on_where_they_were_not_trained_and_the_best_is_kept(tmp_path, capsys):
     argv = ["pretrain", "--problem", "mcm", "--chip", "edge4", "--method", "ppo", *SMALL]
     argv += ["--workloads", "resnet18,crnn", "--validation", "mobilenet_v1"]

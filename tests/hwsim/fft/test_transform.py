@@ -201,5 +201,6 @@ def test_a_codelet_is_compiled_once():
     assert codelets.address(kind) == codelets.address(kind)
 
 
+@pytest.mark.slow
 def test_every_size_has_a_rule():
     assert all(rules(size, bare) for size in range(1, 2000) for bare in (True, False))

@@ -61,6 +61,7 @@ def exists(
     return None if status == cp_model.UNKNOWN else status != cp_model.INFEASIBLE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [*RULES[:4], Constraints(acyclic=False, triangle=False)])
 def test_feasibility_is_what_cp_sat_says(rules):
     rng = np.random.default_rng(5)

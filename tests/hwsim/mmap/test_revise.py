@@ -163,6 +163,7 @@ def test_a_walk_is_the_plain_ones(program, chip, literal, drop_backup, key, hot)
         assert {b: a for b, a in enumerate(found.mapping[:, 0].tolist()) if a >= 0} == best.state.actions
 
 
+@pytest.mark.slow
 @given(programs(max_steps=12), chips(), st.booleans(), st.integers(0, 2**64 - 1))
 @settings(max_examples=60, deadline=None)
 def test_the_best_game_played_again_returns_what_was_said(program, chip, literal, key):

@@ -131,6 +131,7 @@ def test_the_trivial_bound_is_a_bound(workload, chip):
     assert trivial_bound(tables, max_placements=0) <= trivial_bound(tables)
 
 
+@pytest.mark.slow
 @settings(SMALL)
 @given(workloads(max_ops=4), chips(st.just(ALL_ON)), st.integers(0, 2**32 - 1))
 def test_what_an_op_did_lies_in_the_hull_of_its_columns(workload, chip, seed):

@@ -143,6 +143,7 @@ def test_a_measured_latency_replaces_the_computed_one():
     assert cost(workload, chip(ROOFLINE), [[0, 0]]) == 0.25
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_on_the_bare_roofline_all_in_a_faster_memory_is_never_slower(data: st.DataObject):

@@ -106,6 +106,7 @@ def test_failures_teach_nothing():
     assert not learner._weights
 
 
+@pytest.mark.slow
 def test_a_search_with_completions_that_learn_proposes_every_plan_once():
     problem = FftProblem(16, MODEL)
     rng = np.random.default_rng(0)
