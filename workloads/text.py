@@ -67,6 +67,11 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes / size:.4g} {name}"
 
 
+def exact_size(size_bytes: int) -> str:
+    """A size that is to be typed again, to the byte, and readable: 1572864 bytes (1.5 MiB)."""
+    return f"{size_bytes} bytes" if size_bytes < 1024 else f"{size_bytes} bytes ({size_text(size_bytes)})"
+
+
 def optional(value: float | None, form: str = "") -> str:
     """The value in a format of Python (".4f"); `UNKNOWN` where it is None."""
     return UNKNOWN if value is None else format(value, form)

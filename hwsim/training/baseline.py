@@ -28,6 +28,7 @@ from hwsim.training.search import annealed
 from hwsim.training.simulate import KEEP, OFFLOAD, RECOMPUTE, canonical, simulate, trace
 from hwsim.training.tables import Ints, Tables
 from workloads.errors import InputError
+from workloads.text import exact_size, size_text
 from workloads.training_step import TrainingStep
 
 Plan = NDArray[np.int16]
@@ -177,9 +178,10 @@ def shortage(step: TrainingStep, t: Tables, plan: Plan, limit_bytes: int, imposs
     phase = "forward" if at < run.turn else "backward"
     near = {int(step.owner[n]) for n in (*op.inputs, *op.outputs)}
     largest = sorted(near, key=lambda n: -step.values[n].size_bytes)[:NAMED]
-    names = ", ".join(f"{step.label(n)} ({step.values[n].size_bytes})" for n in largest)
+    names = ", ".join(f"{step.label(n)} ({size_text(step.values[n].size_bytes)})" for n in largest)
     return (
-        f"{step.name}: expected a limit of at least {int(run.held_bytes[at])} bytes, the least peak found (in the"
-        f" {phase} pass at {op.name}: {names}; {t.fixed_bytes} bytes are there all the time), found {limit_bytes}"
+        f"{step.name}: expected a limit of at least {exact_size(int(run.held_bytes[at]))}, the least peak found (in the"
+        f" {phase} pass at {op.name}: {names}; {size_text(t.fixed_bytes)} are there all the time), found"
+        f" {exact_size(limit_bytes)}"
         f"{', within which no plan fits in which an op runs at most once per pass, by proof' if impossible else ''}"
     )

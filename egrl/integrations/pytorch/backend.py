@@ -77,10 +77,13 @@ class PlannedBackend:
             raise InputError(f"backend: expected {' or '.join(BACKENDS)}, found {backend!r}")
         self._backend, self._dynamic = backend, dynamic
         self.name = name
+        self.called = False
+        """True once PyTorch has given it a graph."""
         self._partitioner = Partitioner(planner, name, say)
 
     def __call__(self, gm: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
         """Compile one graph; `kwargs` are `mode` and `options`, as in `torch.compile`."""
+        self.called = True
         if self._backend == "aot_eager":
             from torch._dynamo.backends.common import aot_autograd
             from torch._dynamo.backends.debugging import boxed_nop

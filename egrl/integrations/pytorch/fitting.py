@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from egrl.integrations.pytorch.plan import Plan
 from hwsim.training.baseline import ShortageError
 from workloads.errors import InputError
+from workloads.text import exact_size
 
 TURNS = 5
 """Plans that are searched for and compiled at most."""
@@ -81,10 +82,13 @@ def fastest_within(
     if best is not None:
         return best
     if least is None:
-        raise InputError(f"{refused[0]}, which stands for the limit of {limit_bytes} as it is compiled")
+        raise InputError(
+            f"{refused[0]}, which stands for the limit of {exact_size(limit_bytes)} as it is compiled"
+        )
+    plan, peak = least.plan, min(least.peak_bytes, least.plan.all_peak_bytes)
     raise InputError(
-        f"{least.plan.name}: expected a limit of at least {least.peak_bytes} bytes, the least peak of the plans that"
-        f" were compiled, found {limit_bytes}"
+        f"{plan.name}: expected a limit that a plan keeps to, found {exact_size(limit_bytes)}: the least peak of"
+        f" {len(tried) + 1} plans that were compiled is {exact_size(peak)}"
     )
 
 

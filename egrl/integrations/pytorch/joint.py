@@ -245,7 +245,16 @@ def _viewed(node: fx.Node) -> fx.Node | None:
     return node.all_input_nodes[0] if shows else None
 
 
-_ALSO_VIEWS = frozenset({torch.ops.aten._unsafe_view.default, torch.ops.aten._reshape_alias.default})
+_ALSO_VIEWS = frozenset(
+    {
+        torch.ops.aten._unsafe_view.default,
+        torch.ops.aten._reshape_alias.default,
+        torch.ops.aten.unsafe_chunk.default,
+        torch.ops.aten.unsafe_split.Tensor,
+        torch.ops.aten.unsafe_split_with_sizes.default,
+    }
+)
+"""Ops that share the memory of what they are given without saying so."""
 
 
 def _recomputable(node: fx.Node) -> bool:

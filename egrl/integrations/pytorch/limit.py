@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,7 @@ from egrl.integrations.pytorch.plan import Plan
 from egrl.integrations.pytorch.times import TIMES, host_Bps, main_device
 from egrl.integrations.pytorch.versions import check_version
 from egrl.methods import find_method
+from egrl.runs.progress import compiling, note_if_slow
 from egrl.runs.result import Result
 from hwsim.problem import Mapping16
 from hwsim.training.device import Device
@@ -45,6 +47,9 @@ LARGE_RESULT = 0.01
 """Results that take this share of the peak suggest that a loss is computed elsewhere."""
 MOST_BPS = 1e18
 """No copy is as fast."""
+SCALAR_BYTES = 64
+"""Left free of every limit that is simulated, for scalars that no graph has: the gradient of a loss, which the caller
+of `backward` holds during the whole pass, and numbers that ops wrap."""
 INDUCTOR_MARGIN = 0.05
 """Share of the limit that is left free where only the simulation knows the peak under inductor."""
 
@@ -53,7 +58,8 @@ class MemoryLimitError(ShortenTraceback):
     """No plan within the limit was found. The message names the least peak, where it is, and the largest tensors."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, first_useful_frame=None)
+        # PyTorch shows the traceback from this frame on, without some thirty frames of its compiler
+        super().__init__(message, first_useful_frame=sys._getframe(1))
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,8 @@ class Limit:
         self, step: TrainingStep, device: Device, margin: float = 0.0
     ) -> tuple[Plan, TrainingProblem, Mapping16]:
         """The best plan within the memory of a device, with its problem and mapping."""
-        problem = TrainingProblem(step, device, TrainingConfig(reserved_bytes=self.reserved, gap=NEAR_ENOUGH))
+        taken = self.reserved + SCALAR_BYTES
+        problem = TrainingProblem(step, device, TrainingConfig(reserved_bytes=taken, gap=NEAR_ENOUGH))
         mapping, bound = np.ones((len(problem.space.nodes), 1), np.int16), 0.0
         if problem.keep_all[1] > problem.limit_bytes:
             result = self._search(problem)
@@ -233,11 +240,35 @@ def memory_limit(
         report = _Report(made, save, quiet)
         planner = _Planner(asked, given, backend, report)
         planned = PlannedBackend(backend, planner, name, bool(dynamic), report.say)
-        return original(model, backend=planned, dynamic=bool(dynamic), **kwargs)
+        return _watched(original(model, backend=planned, dynamic=bool(dynamic), **kwargs), planned, report)
 
     original = torch.compile
     with mock.patch.object(torch, "compile", compile_within):
         yield made
+
+
+def _watched(compiled: Any, planned: PlannedBackend, report: _Report) -> Any:
+    """The compiled module or function, which says so if its first run compiles nothing."""
+
+    def ran(*_: Any) -> None:
+        while first:
+            first.pop()()
+            if not planned.called:
+                report.say(f"{planned.name}: PyTorch compiles nothing of it, so that no limit holds")
+
+    first: list[Callable[[], None]] = []
+    if isinstance(compiled, torch.nn.Module):
+        first.append(compiled.register_forward_hook(ran).remove)
+        return compiled
+
+    @functools.wraps(compiled)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        result = compiled(*args, **kwargs)
+        ran()
+        return result
+
+    first.append(lambda: None)
+    return watched
 
 
 def _name_of(model: Any) -> str:
@@ -320,6 +351,14 @@ class _Report:
         """Write to a terminal what is being done; the next text takes its place."""
         if not self.quiet and sys.stderr.isatty():
             print(f"{CLEAR}egrl: {text}", end="", file=sys.stderr, flush=True)
+
+    def planning(self, joint: JointGraph, seconds: float) -> contextlib.ExitStack:
+        """Within it a line says what takes long, if it does, and that kernels are compiled."""
+        text = f"{joint.step.name}: timing {len(joint.ops)} ops, then searching for a plan, {seconds:g} s at most"
+        stack = contextlib.ExitStack()
+        stack.enter_context(note_if_slow(text, self.quiet or sys.stderr.isatty()))
+        stack.enter_context(compiling(self.quiet))
+        return stack
 
     def progress(self, done: int, of: int) -> None:
         """How many ops are timed."""
@@ -417,19 +456,23 @@ class _Planner:
             if self._limit.bytes is None
             else replace(self._limit, reserved=self._limit.reserved + earlier)
         )
-        joint = TIMES.measure(joint, self._report.progress)
-        self._report.passing(f"searching for a plan, {limit.seconds:g} s at most")
+        with self._report.planning(joint, limit.seconds):
+            joint = TIMES.measure(joint, self._report.progress)
+            self._report.passing(f"searching for a plan, {limit.seconds:g} s at most")
+            plan, self._held[frame] = self._within(limit, joint, earlier)
+        return plan
+
+    def _within(self, limit: Limit, joint: JointGraph, earlier: int) -> tuple[Plan, int]:
+        """As `_best`, with a word about what earlier graphs of the function hold if nothing fits."""
         try:
-            plan, held = self._best(limit, joint)
+            return self._best(limit, joint)
         except InputError as error:
             if not earlier:
                 raise
             raise InputError(
-                f"{error}. Earlier graphs of the same function hold {size_text(earlier)} of this: compile it as one"
-                " graph; fullgraph=True says where it breaks"
+                f"{error}. Earlier graphs of the same function, planned before this one was known, hold"
+                f" {size_text(earlier)} of this: compile it as one graph; fullgraph=True says where it breaks"
             ) from None
-        self._held[frame] = held
-        return plan
 
 
 def _frame() -> int:

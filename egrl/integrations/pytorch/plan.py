@@ -72,7 +72,8 @@ class Plan:
                 f"{self.name}: peak {size_text(self.all_peak_bytes)}, within the limit with every value kept"
             )
         more = self.seconds / self.all_seconds - 1 if self.all_seconds else 0.0
-        text = f"{self.name}: peak {size_text(self.all_peak_bytes)} -> {size_text(self.peak_bytes)}, step {more:+.1%}"
+        whole, peak = size_text(self.all_peak_bytes), size_text(self.peak_bytes)
+        text = f"{self.name}: peak {whole} with every value kept -> {peak}, step {more:+.1%}"
         if self.offload:
             text += f", {size_text(sum(value.size_bytes for value in self.offload))} on the host"
         if self.bound_seconds:

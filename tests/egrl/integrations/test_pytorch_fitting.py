@@ -34,7 +34,7 @@ class Network:
         low, high = self.factors
         peak = int(plan.peak_bytes * (low + share * (high - low)))
         self.compiled_peaks.append(peak)
-        return Compiled(replace(plan, peak_bytes=peak), peak, 0)
+        return Compiled(replace(plan, peak_bytes=peak, all_peak_bytes=int(ALL * high)), peak, 0)
 
     def within(self, limit: int, first: int) -> Compiled:
         return fastest_within(limit, first, self.search, self.compile)
@@ -54,6 +54,13 @@ def test_what_is_compiled_keeps_to_the_limit(at_floor: float, at_all: float, sha
     assert len(net.compiled_peaks) <= TURNS
 
 
+def test_the_least_peak_may_be_that_of_keeping_everything() -> None:
+    net = Network(1.9, 0.7)
+    with pytest.raises(InputError, match=r"the least peak of \d+ plans that were compiled is 700000 bytes"):
+        net.within(600_000, 600_000)
+    assert min(net.compiled_peaks) > 700_000
+
+
 def test_room_that_the_simulation_does_not_see_is_used() -> None:
     found = Network(0.8, 1.0).within(800_000, 800_000)
     assert 0.97 * 800_000 <= found.peak_bytes <= 800_000
@@ -67,13 +74,18 @@ def test_a_good_first_plan_is_the_only_one() -> None:
 
 def test_a_limit_that_nothing_keeps_to_names_the_least_peak_compiled() -> None:
     net = Network(1.5, 1.0)
-    with pytest.raises(InputError, match=r"net: expected a limit of at least 750000 bytes.*found 550000"):
+    with pytest.raises(
+        InputError,
+        match=r"found 550000 bytes.*the least peak of \d+ plans that were compiled is 750000 bytes",
+    ):
         net.within(550_000, 500_000)
 
 
 def test_a_limit_below_all_plans_names_the_least_one_compiled() -> None:
     net = Network(1.0, 1.0)
-    with pytest.raises(InputError, match=r"net: expected a limit of at least 500000 bytes.*found 90000"):
+    with pytest.raises(
+        InputError, match=r"found 90000 bytes.*the least peak of \d+ plans that were compiled is 500000 bytes"
+    ):
         net.within(90_000, 100_000)
     assert net.compiled_peaks == [500_000]
 

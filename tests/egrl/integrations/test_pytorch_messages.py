@@ -61,7 +61,7 @@ def test_too_little_memory_names_tensors_by_their_modules() -> None:
         step = torch.compile(Net(), backend="aot_eager")
     with pytest.raises(Exception, match=r"expected a limit") as caught:
         step(torch.randn(64, 16))
-    assert re.search(r"\w+ of blocks\.[01](\.\w+)? \(\d+\)", str(caught.value))
+    assert re.search(r"\w+ of blocks\.[01](\.\w+)? \([\d.]+ KiB\)", str(caught.value))
 
 
 @pytest.mark.parametrize(("loss", "hinted"), [(True, False), (False, True)])
@@ -75,6 +75,35 @@ def test_large_results_are_said_to_be_used_outside(
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("egrl: Net: peak")
     assert any("it returns 16 KiB: what is computed of this outside" in line for line in said) == hinted
+
+
+def test_what_pytorch_leaves_uncompiled_is_said_once_and_what_it_compiles_is_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recurrent, x = torch.nn.LSTM(16, 16, batch_first=True), torch.randn(4, 5, 16)
+    with training.memory_limit("1 GiB", seconds=1) as made:
+        module = torch.compile(recurrent, backend="aot_eager")
+        function = torch.compile(lambda x: recurrent(x)[0].square().mean(), backend="aot_eager")
+        planned = torch.compile(Net(), backend="aot_eager")
+    for _ in range(2):
+        module(x)[0].sum().backward()
+        function(x).backward()
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert all(line.endswith(": PyTorch compiles nothing of it, so that no limit holds") for line in said)
+    planned(torch.randn(8, 16)).backward()
+    assert "compiles nothing" not in capsys.readouterr().err
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("as_module", [True, False])
+def test_a_limit_that_nothing_keeps_to_ends_in_the_users_own_traceback(as_module: bool) -> None:
+    net = Net()
+    with training.memory_limit("1 KiB", seconds=1, quiet=True):
+        step = torch.compile(net if as_module else lambda x: net(x), backend="aot_eager")
+    with pytest.raises(training.MemoryLimitError, match=r"found 1024 bytes \(1 KiB\)") as caught:
+        step(torch.randn(8, 16))
+    assert len(caught.traceback) < 10
 
 
 def test_no_room_is_left_by_what_is_reserved() -> None:

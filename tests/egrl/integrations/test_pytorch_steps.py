@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +22,7 @@ from egrl.integrations.pytorch import board
 from workloads.load_training import load_training
 
 pytestmark = QUIET
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "training.md"
 
 
 STEP = """
@@ -42,26 +46,34 @@ class Loss(nn.Module):
 """
 
 
-def test_a_step_goes_from_python_to_a_plan_and_back(tmp_path: Path) -> None:
-    file = tmp_path / "mlp.py"
-    file.write_text(STEP)
-    run = CliRunner()
-    step, folder, plan = (str(tmp_path / name) for name in ("mlp.json", "run", "plan.json"))
-    assert run.invoke(cli, ["import", str(file), "-o", step]).exit_code == 0
-    assert load_training(step).name == "mlp"
-    arguments = ["--problem", "training", "--workload", step, "--set", "problem.fraction=0.9"]
-    searched = run.invoke(
-        cli, ["run", *arguments, "--method", "annealing", "--evals", "100", "--out", folder, "--quiet"]
-    )
-    assert searched.exit_code == 0, searched.output
-    assert run.invoke(cli, ["export", folder, "--to", "pytorch", "-o", plan]).exit_code == 0
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
+def test_the_commands_of_the_guide_go_from_python_to_a_plan_and_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they stand, but for the backend, whose kernels take long to compile, and fewer requests."""
+    text = GUIDE.read_text(encoding="utf-8")
+    (program,) = (code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "def build" in code)
+    lines = [line for code in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in code.splitlines()]
+    (tmp_path / "step.py").write_text(program)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for line in lines:
+        argv = shlex.split(line.replace("inductor", "aot_eager").replace("--requests 30", "--requests 8"))
+        assert argv[0] == "egrl"
+        done = CliRunner().invoke(cli, argv[1:])
+        assert done.exit_code == 0, (line, done.output, done.exception)
+    assert [line.split()[1] for line in lines] == ["import", "run", "export", "run"]
+    step = load_training("step.json")
+    assert step.name == "step"
     from egrl.integrations.pytorch.step_file import load
 
-    function, inputs = load(str(file))
-    with training.memory_limit(plan=plan, quiet=True) as made:
+    function, inputs = load("step.py")
+    with training.memory_limit(plan="plan.json", quiet=True) as made:
         compiled_step = torch.compile(function, backend="aot_eager")
     compiled_step(*inputs).backward()
     assert len(made) == 1
+    assert len(made[0].keep) < len(step.candidates)
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_a_limit_that_nothing_fits_is_refused_with_the_least_peak_where_it_is_an
     assert said.startswith("made-unet-1: expected a limit of at least ")
     assert "the least peak found (in the backward pass at " in said
     assert said.endswith(
-        "found 1000, within which no plan fits in which an op runs at most once per pass, by proof"
+        "found 1000 bytes, within which no plan fits in which an op runs at most once per pass, by proof"
     )
     assert "\n" not in said
     least = int(said.split("at least ")[1].split(" bytes")[0])
