@@ -49,7 +49,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Sample:
-    """How far a run was, and what it held then: MiB in memory, MiB on disk."""
+    """How far a run was, and what it held then: MiB in memory, MiB on disk. `seconds` are of the processor."""
 
     evaluations: int
     seconds: float
@@ -94,10 +94,12 @@ def _run(command: list[str]) -> subprocess.Popen[bytes]:
 def _watched(command: list[str], out: Path, kept: Path) -> str:
     """Run it, adding a line to `kept` now and then; what was wrong with its end."""
     process, seen = _run(command), -1
+    lines = kept.read_text().splitlines() if kept.exists() else []
+    before = json.loads(lines[-1])["seconds"] if lines else 0.0
     try:
         with open(kept, "a") as stream:
             while process.poll() is None:
-                sample = _sample(process.pid, out)
+                sample = _sample(process.pid, out, before)
                 if sample is not None and sample.evaluations > seen:
                     seen = sample.evaluations
                     stream.write(json.dumps(asdict(sample)) + "\n")
@@ -162,7 +164,7 @@ def slope(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float,
 
 
 def _slower(samples: Sequence[Sample], cases: int) -> float:
-    """Seconds of an evaluation in the last tenth of a run, over those in its second tenth."""
+    """Seconds of the processor per evaluation in the last tenth of a run, over those in its second tenth."""
     at, seconds = (np.array([getattr(s, n) for s in samples], float) for n in ("evaluations", "seconds"))
     ends = np.interp([cases * share for share in (0.1, 0.2, 0.9, 1.0)], at, seconds)
     early, late = ends[1] - ends[0], ends[3] - ends[2]
@@ -194,15 +196,17 @@ def _last_row(out: Path) -> dict[str, str] | None:
     return None if row is None or last == names.strip() or None in row.values() else row
 
 
-def _sample(pid: int, out: Path) -> Sample | None:
-    """How far the run is; None where it has no whole row yet, or has ended."""
+def _sample(pid: int, out: Path, before: float) -> Sample | None:
+    """How far the run is, with seconds `before` this process; None if it has no whole row, or has ended."""
     row = _last_row(out)
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         if row is None:
             return None
-        evaluations, seconds = int(row["evaluations"]), float(row["seconds"])
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        evaluations = int(row["evaluations"])
+        seconds = before + sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return None
     return Sample(evaluations, seconds, pages * os.sysconf("SC_PAGE_SIZE") / 2**20, disk / 2**20)
