@@ -196,6 +196,10 @@ def fill(archive: Archive, paths: Sequence[Path], evaluations: int, where: Path)
     """
     columns = read(paths, archive.shapes)
     tickets = np.array(columns["evaluation"], dtype=np.int64)
+    # A chunk that was written long after the one before it lacks what the archive had let go until then.
+    begin = int(np.append(0, np.flatnonzero(np.diff(tickets) != 1) + 1)[-1])
+    columns = {name: column[begin:] for name, column in columns.items()}
+    tickets = tickets[begin:]
     first = int(tickets[0]) if len(tickets) else evaluations
     needed = max(0, evaluations - archive.window)
     if first > needed or not np.array_equal(tickets, np.arange(first, evaluations)):

@@ -68,6 +68,20 @@ def test_beyond_the_window_old_chunks_go_and_a_resumed_run_is_the_same(tmp_path)
     assert kept[0].first <= len(whole) - 1024 - 1
 
 
+def test_a_run_goes_on_whose_checkpoints_lie_further_apart_than_its_window(tmp_path):
+    go(tmp_path / "r", 55, every=1e9)
+    go(tmp_path / "r", 130, resume=True, every=1e9)
+    first, second = chunks.listing(tmp_path / "r" / "mappings")
+    held = len(chunks.read([second.path])["evaluation"])
+    assert held < second.end - second.first  # the archive had let some go before they were written
+    assert first.end == second.first
+    parts, _ = go(tmp_path / "r", 131, resume=True, every=1e9)
+    whole, _ = go(tmp_path / "whole", 131)
+    newest = np.arange(len(whole) - 1024, len(whole))
+    np.testing.assert_array_equal(whole.mappings(newest), parts.mappings(newest))
+    assert metrics(tmp_path / "r") == metrics(tmp_path / "whole")
+
+
 def test_profiles_are_kept_and_a_resumed_run_has_the_same(tmp_path):
     given = {"workload": "alexnet", "method": "random", "settings": ["problem.profile_noise=0.1"]}
     egrl.search(**given, evals=60, out=tmp_path / "a")
