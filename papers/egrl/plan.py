@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 DRAWN = ("umap", "shift", "bands", "utilisation", "breakdown")
 """Figures of the first method's runs, a workload each."""
 METHODS = ("egrl", "ea", "pg", "greedy-dp", "annealing", "random")
+AS_DESCRIBED = ("egrl.critic.use=off",)
+"""What leaves of `egrl` the population and learner of the paper: its critic of parts is not in it."""
 PRINTED_RIVALS = ("greedy-dp.neighbours=0",)
 """Settings that make the paper's rivals as it prints them."""
 SECONDS_AN_EVALUATION = {"egrl": (0.005, 4.7e-5), "pg": (0.014, 1.6e-4)}

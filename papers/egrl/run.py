@@ -21,6 +21,7 @@ from egrl.runs.past_run import PastRun
 from egrl.transfer import zero_shot as transfer
 from papers.egrl.plan import (
     A_RUN_S,
+    AS_DESCRIBED,
     DRAWN,
     OTHERS,
     PRETRAINING_S,
@@ -62,7 +63,7 @@ def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> P
     open_folder(plan, out)
     measured = {"workers": workers}
     rivals = PRINTED_RIVALS if "greedy-dp" in plan.methods else ()
-    given = {**measured, "start": "cold", "settings": rivals}
+    given = {**measured, "start": "cold", "settings": (*AS_DESCRIBED, *rivals)}
     cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", given, jobs, say)
     printed = _compare(
         plan,
@@ -155,7 +156,8 @@ def _pretrain(plan: Plan, out: Path, figures: Path, jobs: int, workers: int, say
     options = PretrainOptions(plan.training, plan.validation, plan.gens, workers=workers)
     chosen = pretrain(options, out / "pretrained")
     alone = replace(plan, workloads=plan.alone)
-    _compare(alone, ("egrl",), 1, out / "alone", {"start": "cold", "workers": workers}, jobs, say)
+    given = {"start": "cold", "workers": workers, "settings": AS_DESCRIBED}
+    _compare(alone, ("egrl",), 1, out / "alone", given, jobs, say)
     folders = [out / "pretrained"]
     folders += [out / "alone" / workload / "egrl-s0" for workload in plan.alone]
     for workload in plan.workloads:
