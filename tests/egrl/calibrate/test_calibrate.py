@@ -281,7 +281,7 @@ def test_a_file_that_predicts_worse_than_the_one_before_is_not_advised():
 BOARD = f"{sys.executable} -m benchmarks.foreign.boards a 1 alexnet"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_mappings_that_say_most_are_measured_first_and_kept_with_the_run(
     measured, tmp_path, monkeypatch, capsys
 ):

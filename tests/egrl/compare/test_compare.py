@@ -378,7 +378,7 @@ def test_wrong_input_is_refused_before_anything_runs(tmp_path, capsys):
     refuse(capsys, arguments(out), "--out")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_ctrl_c_lets_the_runs_save_and_says_how_to_go_on(tmp_path):
     argv = [sys.executable, "-m", "egrl", *arguments(tmp_path / "c", methods="random", evals=2_100_000)]
     process = subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -55,7 +55,7 @@ def test_an_exploration_writes_through_no_link(two_points, tmp_path, capsys, nam
     assert f"expected a folder without links, found the link '{name}'" in line
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_json_nested_without_end_is_refused_or_passed_over(two_points, tmp_path, capsys):
     folder = Path(shutil.copytree(two_points, tmp_path / "x"))
     (folder / "points" / "alexnet-000.jsonl").write_text("[" * 100_000 + "\n")

@@ -89,8 +89,8 @@ def simulated(step: TrainingStep, keep: Collection[str]) -> int:
 @pytest.mark.parametrize(
     "name",
     [
-        "gpt2",
-        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SMALL if name != "gpt2"),
+        "convnext",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SMALL if name != "convnext"),
     ],
 )
 @pytest.mark.parametrize("device", DEVICES)

@@ -159,7 +159,7 @@ def test_wrong_rates_end_in_one_line(wrong: Any) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_inductor_keeps_nothing_on_the_host_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,7 +127,7 @@ def test_a_file_without_a_step_ends_in_one_line(tmp_path: Path, text: str | None
     assert message in str(ended.exception)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_board_answers_with_seconds_and_refuses_above_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,8 +61,9 @@ CORE = {
     (variant, next((name for name in names if (variant, name) in CASES), ""))
     for variant in VARIANTS
     for names in (TOYS_FIRST, [name for name in PROBLEMS if name not in TOYS_FIRST])
+    if variant in METHODS or names is TOYS_FIRST or not any((variant, toy) in CASES for toy in TOYS_FIRST)
 }
-"""Of each variant one toy and one real problem, where it serves one."""
+"""Of each method one toy and one real problem, where it serves one; of its variants one of them."""
 CORE |= {
     min((case for case in CASES if case[1] == name), key=lambda case: case[0] not in ("annealing", "random"))
     for name in {name for _, name in CASES} - {name for _, name in CORE}
