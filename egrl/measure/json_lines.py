@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 import time
 import warnings
 from collections.abc import Mapping
@@ -81,9 +83,12 @@ class Lines:
             raise atomic.disk_failure(self.path, error) from error
 
     def _mend(self) -> None:
-        # A longer one may be another process's by now, which the lock of the folder is for.
-        if self.path.is_file() and self.path.stat().st_size >= len(self._content):
-            return
+        # A longer one may be another process's by now, which the lock of the folder is for. One look: who deletes it
+        # may do so between two.
+        with contextlib.suppress(FileNotFoundError):
+            found = self.path.stat()
+            if stat.S_ISREG(found.st_mode) and found.st_size >= len(self._content):
+                return
         text = f"{self.path}: deleted or cut while the run goes on; written again, nothing is lost"
         warnings.warn(Notice(text), stacklevel=2)
         self._stream.close()

@@ -63,3 +63,14 @@ def test_what_others_have_added_stays(tmp_path):
         lines.add({"number": 1})
         lines.close()
     assert numbers(path) == [0, 7, 1]
+
+
+def test_a_file_that_goes_between_two_looks_is_written_again(tmp_path, monkeypatch):
+    lines = opened(tmp_path / "lines.jsonl")
+    lines.add({"number": 1})
+    lines.path.unlink()
+    monkeypatch.setattr(Path, "is_file", lambda path: True)  # as it was a moment ago
+    with pytest.warns(Notice, match="written again"):
+        lines.add({"number": 2})
+    lines.close()
+    assert numbers(lines.path) == [1, 2]
