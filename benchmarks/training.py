@@ -388,17 +388,21 @@ def table(folder: Path) -> str:
         rows.append(
             f"| {name} | {everything['ops']:,} | {everything['seconds']:.2f} s |"
             f" {everything['peak_bytes'] / 2**20:,.0f} MiB |"
-            f" {' | '.join(_mean(own[key]) for key in ratios)} |"
+            f" {' | '.join(_mean(key, own[key]) for key in ratios)} |"
             f" {statistics.median(gap) if gap else 0:.2%} | {max(spent, default=0):.0f} s |"
         )
     rows.append(
-        f"| all | | | | {' | '.join(map(_mean, ratios.values()))} | {statistics.median(gaps or [0.0]):.2%} | |"
+        f"| all | | | | {' | '.join(_mean(*each) for each in ratios.items())} | {statistics.median(gaps or [0.0]):.2%} | |"
     )
     return "\n".join([*rows, "", *_step_rows(folder)])
 
 
-def _mean(values: Sequence[float]) -> str:
-    return f"{geometric_mean([[value] for value in values])[0]:.2f}" if values else "-"
+def _mean(key: str, values: Sequence[float]) -> str:
+    """The geometric mean to two digits; of what is proven, rounded down."""
+    if not values:
+        return "-"
+    mean = float(geometric_mean([[value] for value in values])[0])
+    return f"{math.floor(100 * mean) / 100 if key == 'proven' else mean:.2f}"
 
 
 def _step_rows(folder: Path) -> list[str]:
