@@ -391,9 +391,8 @@ def table(folder: Path) -> str:
             f" {' | '.join(_mean(key, own[key]) for key in ratios)} |"
             f" {statistics.median(gap) if gap else 0:.2%} | {max(spent, default=0):.0f} s |"
         )
-    rows.append(
-        f"| all | | | | {' | '.join(_mean(*each) for each in ratios.items())} | {statistics.median(gaps or [0.0]):.2%} | |"
-    )
+    means = " | ".join(_mean(*each) for each in ratios.items())
+    rows.append(f"| all | | | | {means} | {statistics.median(gaps or [0.0]):.2%} | |")
     return "\n".join([*rows, "", *_step_rows(folder)])
 
 
