@@ -51,6 +51,7 @@ from hwsim.training.device import Device
 from hwsim.training.exact.facts import facts_of
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from hwsim.training.simulate import simulate
+from papers.shared import paired
 from workloads.errors import InputError
 from workloads.load_training import load_training
 from workloads.steps.json_file import to_json
@@ -362,6 +363,7 @@ def table(folder: Path) -> str:
     ]
     ratios: dict[str, list[float]] = {"flops": [], "measured": [], "peak": [], "proven": []}
     gaps: list[float] = []
+    recomputed: list[float] = []
     for name in dict.fromkeys(line["network"] for line in lines):
         (everything,) = (line for line in lines if (line["network"], line["who"]) == (name, "all"))
         own: dict[str, list[float]] = {"flops": [], "measured": [], "peak": [], "proven": []}
@@ -382,6 +384,8 @@ def table(folder: Path) -> str:
             own["proven"].append(line["peak_bound_bytes"] / least)
             gap.append(line["seconds"] / line["bound"] - 1)
             spent.append(line["search_s"])
+        if both := own["flops"] + own["measured"]:
+            recomputed.append(statistics.fmean(map(math.log, both)))
         for key, values in own.items():
             ratios[key] += values
         gaps += gap
@@ -393,7 +397,30 @@ def table(folder: Path) -> str:
         )
     means = " | ".join(_mean(*each) for each in ratios.items())
     rows.append(f"| all | | | | {means} | {statistics.median(gaps or [0.0]):.2%} | |")
+    if found := paired(recomputed, [0.0] * len(recomputed)):
+        mean, low, high = (math.exp(found[key]) for key in ("mean", "low", "high"))
+        rows += [
+            "",
+            f"Recomputation at `dp`'s peaks, both estimates: {mean:.2f} of its own,"
+            f" 95 % interval over networks {low:.2f} to {high:.2f}.",
+            _beaten(lines),
+        ]
     return "\n".join([*rows, "", *_step_rows(folder)])
+
+
+def _beaten(lines: Sequence[Mapping[str, Any]]) -> str:
+    """How many of our plans one of PyTorch's beats within their peak, and by how much at most."""
+    ours = [line for line in lines if line["who"] == "ours"]
+    slower = []
+    for line in ours:
+        rivals = [each for each in lines if each["who"] in SOLVERS and each["network"] == line["network"]]
+        fastest = min(each["seconds"] for each in rivals if each["peak_bytes"] <= line["peak_bytes"])
+        slower.append(line["seconds"] / fastest - 1)
+    count, most = sum(each > 0 for each in slower), max(slower)
+    return (
+        f"Of {len(ours)} plans {count} are slower than the fastest of PyTorch's within their peak,"
+        f" by {most:.2%} at most."
+    )
 
 
 def _mean(key: str, values: Sequence[float]) -> str:
