@@ -26,19 +26,27 @@ def make(
     strategies: int = 3,
     forbidden: float = 0.15,
     slack: float = 1.1,
+    alike: float = 0.0,
     name: str = "",
 ) -> dict[str, Any]:
     """The JSON object of an instance.
 
     `strategies` is the most that a node has, `forbidden` the share of strategies and pairs that are, `slack` the
-    limit over the peak of the least usages.
+    limit over the peak of the least usages, `alike` the share of nodes whose strategy an earlier node decides: an edge
+    allows one for each of the other's.
     """
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, strategies + 1, nodes)
+    decided = {b: int(rng.integers(b)) for b in range(1, nodes) if alike and rng.random() < alike}
+    for b, a in decided.items():
+        counts[b] = counts[a]
+    order = {b: rng.permutation(counts[b]) for b in decided}
     start = np.sort(rng.integers(0, 2 * nodes, nodes))
     end = start + rng.integers(0, nodes // 2 + 2, nodes)
     usages = [rng.integers(0, 100, k) for k in counts]
     hidden = [int(u.argmin()) if rng.random() < 0.7 else int(rng.integers(len(u))) for u in usages]
+    for b, a in decided.items():
+        hidden[b] = int(order[b][hidden[a]])
     costs = [rng.integers(0, 50, k) for k in counts]
     for node, row in enumerate(costs):
         row[(rng.random(len(row)) < forbidden / 2) & (np.arange(len(row)) != hidden[node])] = FORBIDDEN
@@ -51,6 +59,11 @@ def make(
         banned = rng.random(table.shape) < forbidden
         banned[hidden[a], hidden[b]] = False
         tables.append(np.where(banned, FORBIDDEN, table).ravel().tolist())
+    for b, a in decided.items():
+        table = np.full((counts[a], counts[b]), FORBIDDEN)
+        table[np.arange(counts[a]), order[b]] = rng.integers(0, 9, counts[a])
+        ends.append((a, b))
+        tables.append(table.ravel().tolist())
     kept = _peak(start, end, np.array([u[h] for u, h in zip(usages, hidden, strict=True)]))
     least = _peak(start, end, np.array([u.min() for u in usages]))
     return {
@@ -80,9 +93,12 @@ def main() -> None:
     parser.add_argument("--strategies", type=int, default=3, help="the most that a node has")
     parser.add_argument("--forbidden", type=float, default=0.15, help="share of strategies and pairs")
     parser.add_argument("--slack", type=float, default=1.1, help="limit over the peak of the least usages")
+    parser.add_argument(
+        "--alike", type=float, default=0.0, help="the share of nodes whose strategy another decides"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    document = make(given.seed, given.nodes, given.strategies, given.forbidden, given.slack)
+    document = make(given.seed, given.nodes, given.strategies, given.forbidden, given.slack, given.alike)
     data = json.dumps(document).encode()
     given.file.write_bytes(gzip.compress(data, mtime=0) if given.file.suffix == ".gz" else data)
 

@@ -1,7 +1,7 @@
 """Arrays for the kernels of the solver: nodes with choices, edges with tables of costs, memory over time.
 
-n nodes, E edges, T points of time, S choices of all nodes in a row. Only those points of time count at which memory can
-bind.
+n nodes, E edges, T points of time, S choices of all nodes in a row, U spans: stretches of points in which one node uses
+memory. A node that stands for several ops has several. Only those points of time count at which memory can bind.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ class Graph(NamedTuple):
     Attributes:
         first: int64 [n + 1], the choices of node v are first[v] .. first[v+1]-1 of the rows below.
         cost: float64 [S].
-        usage: float64 [S], what a choice uses above the least of its node.
-        low, high: int64 [n], the points at which a node uses memory: low .. high-1.
+        span_at: int64 [n + 1], the spans of node v are span_at[v] .. span_at[v+1]-1; no two of a node overlap.
+        low, high: int64 [U], the points of a span: low .. high-1.
+        usage_at: int64 [U + 1], where the row of a span begins in `usage`: one entry per choice of its node.
+        usage: float64 [usage_at[U]], what a choice uses in a span above the least of the node's choices there.
         room: float64 [T], the limit less the least usages.
         a, b: int32 [E], the nodes of an edge, a < b; edges are sorted, no pair comes twice.
         at: int64 [E + 1], where an edge's table begins.
@@ -40,9 +42,11 @@ class Graph(NamedTuple):
 
     first: Int64s
     cost: Floats
-    usage: Floats
+    span_at: Int64s
     low: Int64s
     high: Int64s
+    usage_at: Int64s
+    usage: Floats
     room: Floats
     a: Int32s
     b: Int32s
@@ -86,10 +90,28 @@ def profile(graph: Graph, choice: Int32s) -> Floats:
     """What choices int32 [n] use above the least, float64 [T]."""
     steps = np.zeros(len(graph.room) + 1)
     for v in range(len(graph.first) - 1):
-        used = graph.usage[graph.first[v] + choice[v]]
-        steps[graph.low[v]] += used
-        steps[graph.high[v]] -= used
+        for u in range(graph.span_at[v], graph.span_at[v + 1]):
+            used = graph.usage[graph.usage_at[u] + choice[v]]
+            steps[graph.low[u]] += used
+            steps[graph.high[u]] -= used
     return np.cumsum(steps)[:-1]
+
+
+@kernel
+def memory_cost(graph: Graph, price: Floats) -> Floats:
+    """What the memory of each choice costs, float64 [S], where price float64 [T] is that of a byte at each point."""
+    until = np.zeros(len(price) + 1)
+    for t in range(len(price)):
+        until[t + 1] = until[t] + price[t]
+    dear = np.zeros(len(graph.cost))
+    for v in range(len(graph.first) - 1):
+        start, count = graph.first[v], graph.first[v + 1] - graph.first[v]
+        for u in range(graph.span_at[v], graph.span_at[v + 1]):
+            byte, at = until[graph.high[u]] - until[graph.low[u]], graph.usage_at[u]
+            if byte != 0.0:
+                for s in range(count):
+                    dear[start + s] += byte * graph.usage[at + s]
+    return dear
 
 
 def first_points(start: Int64s, end: Int64s) -> tuple[Int64s, Int64s, Int64s]:
@@ -123,8 +145,8 @@ def binding(
     """Keep only the points that can bind and that no other point implies.
 
     Args:
-        low, high: int64 [n], the points of each interval.
-        most: float64 [n], what a node can use above its least; 0 if it does not vary.
+        low, high: int64 [U], the points of each span.
+        most: float64 [U], what can be used there above the least; 0 if it does not vary.
         room: float64 [T], what may be used above the least.
 
     Returns:

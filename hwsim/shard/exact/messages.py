@@ -36,20 +36,11 @@ def silent(graph: Graph) -> Messages:
 
 
 @kernel
-def node_prices(graph: Graph, price: Floats) -> Floats:
-    """What a byte costs at each node, float64 [n], where price float64 [T] is that of a byte at each point."""
-    until = np.zeros(len(price) + 1)
-    for t in range(len(price)):
-        until[t + 1] = until[t] + price[t]
-    return until[graph.high] - until[graph.low]
-
-
-@kernel
-def gather(graph: Graph, messages: Messages, byte: float, v: int, belief: Floats) -> None:
-    """Put into belief [K] what node v costs with all messages to it, at a price a byte."""
+def gather(graph: Graph, messages: Messages, own: Floats, v: int, belief: Floats) -> None:
+    """Put into belief [K] what node v costs with all messages to it; own float64 [S], what choices cost with memory."""
     start, count = graph.first[v], graph.first[v + 1] - graph.first[v]
     for s in range(count):
-        belief[s] = graph.cost[start + s] + byte * graph.usage[start + s]
+        belief[s] = own[start + s]
     for q in range(graph.near_at[v], graph.near_at[v + 1]):
         e = graph.near_edge[q]
         if graph.near_node[q] > v:
@@ -105,8 +96,11 @@ def take_off(out: Floats, to: int, count: int) -> float:
 
 
 @kernel
-def sweep(graph: Graph, messages: Messages, byte: Floats, forward: bool) -> float:
-    """Update all messages in one direction; the bound without what prices give back (not safe against rounding)."""
+def sweep(graph: Graph, messages: Messages, own: Floats, forward: bool) -> float:
+    """Update all messages in one direction; the bound without what prices give back (not safe against rounding).
+
+    `own` is float64 [S], what choices cost by themselves and for their memory.
+    """
     first, near_at, near_node, near_edge = graph.first, graph.near_at, graph.near_node, graph.near_edge
     to_a, to_b, at_a, at_b = messages.to_a, messages.to_b, messages.at_a, messages.at_b
     nodes = len(first) - 1
@@ -116,7 +110,7 @@ def sweep(graph: Graph, messages: Messages, byte: Floats, forward: bool) -> floa
         v = i if forward else nodes - 1 - i
         start, count = first[v], first[v + 1] - first[v]
         for s in range(count):
-            belief[s] = graph.cost[start + s] + byte[v] * graph.usage[start + s]
+            belief[s] = own[start + s]
         # Neighbours are in order: those before `middle` are earlier nodes, the others later ones.
         middle = near_at[v]
         for q in range(near_at[v], near_at[v + 1]):
@@ -148,11 +142,11 @@ def sweep(graph: Graph, messages: Messages, byte: Floats, forward: bool) -> floa
 
 
 @kernel
-def believe(graph: Graph, messages: Messages, byte: Floats, chosen: Int32s, v: int, belief: Floats) -> None:
+def believe(graph: Graph, messages: Messages, own: Floats, chosen: Int32s, v: int, belief: Floats) -> None:
     """What the choices of v cost, by what is chosen before and what messages say of the rest."""
     start, count = graph.first[v], graph.first[v + 1] - graph.first[v]
     for s in range(count):
-        belief[s] = graph.cost[start + s] + byte[v] * graph.usage[start + s]
+        belief[s] = own[start + s]
     for q in range(graph.near_at[v], graph.near_at[v + 1]):
         e, w = graph.near_edge[q], graph.near_node[q]
         if w < v:
@@ -165,12 +159,12 @@ def believe(graph: Graph, messages: Messages, byte: Floats, chosen: Int32s, v: i
 
 
 @kernel
-def decode(graph: Graph, messages: Messages, byte: Floats) -> Int32s:
+def decode(graph: Graph, messages: Messages, own: Floats) -> Int32s:
     """Choices one node after the other, int32 [n]: the least by what is chosen before and by messages of the rest."""
     counts = np.diff(graph.first)
     chosen = np.zeros(len(counts), np.int32)
     belief = np.zeros(counts.max())
     for v in range(len(counts)):
-        believe(graph, messages, byte, chosen, v, belief)
+        believe(graph, messages, own, chosen, v, belief)
         chosen[v] = belief[: counts[v]].argmin()
     return chosen

@@ -21,8 +21,8 @@ import time
 import numpy as np
 
 from hwsim.jit import kernel
-from hwsim.shard.exact.graph import Floats, Graph
-from hwsim.shard.exact.messages import Messages, decode, gather, node_prices, silent, sweep
+from hwsim.shard.exact.graph import Floats, Graph, memory_cost
+from hwsim.shard.exact.messages import Messages, decode, gather, silent, sweep
 from hwsim.shard.exact.solution import Common, Solution
 from hwsim.shard.exact.starts import dearer
 
@@ -40,21 +40,22 @@ def exact_prices(price: Floats) -> Floats:
 
 
 @kernel
-def least_left(graph: Graph, messages: Messages, byte: Floats) -> tuple[Floats, Floats]:
+def least_left(graph: Graph, messages: Messages, dear: Floats) -> tuple[Floats, Floats]:
     """What is left at least at each node and each edge after a forward sweep, float64 [n] and [E], less its rounding.
 
     Args:
         graph: the model.
         messages: as a forward sweep left them.
-        byte: float64 [n], the price of a byte at each node, exact.
+        dear: float64 [S], what the memory of each choice costs, at prices of which sums are exact.
     """
     nodes = len(graph.first) - 1
     left, taken = np.zeros(nodes), np.zeros(len(messages.to_a))
     belief = np.zeros(np.diff(graph.first).max())
     size = np.zeros(len(belief))
+    own = graph.cost + dear
     for v in range(nodes):
         start, count = graph.first[v], graph.first[v + 1] - graph.first[v]
-        gather(graph, messages, byte[v], v, belief)
+        gather(graph, messages, own, v, belief)
         split = np.searchsorted(graph.near_node[graph.near_at[v] : graph.near_at[v + 1]], v)
         degree = graph.near_at[v + 1] - graph.near_at[v]
         share = 1.0 / max(degree - split, split, 1)
@@ -63,9 +64,8 @@ def least_left(graph: Graph, messages: Messages, byte: Floats) -> tuple[Floats, 
             for s in range(count):
                 taken[at + s] = messages.to_a[at + s] - share * belief[s]  # what the edge gives to its node a
         for s in range(count):
-            dear = byte[v] * graph.usage[start + s]
-            belief[s] = graph.cost[start + s] + dear
-            size[s] = abs(graph.cost[start + s]) + abs(dear)
+            belief[s] = own[start + s]
+            size[s] = abs(graph.cost[start + s]) + abs(dear[start + s])
         for q in range(graph.near_at[v], graph.near_at[v + 1]):
             e = graph.near_edge[q]
             if graph.a[e] == v:
@@ -75,9 +75,11 @@ def least_left(graph: Graph, messages: Messages, byte: Floats) -> tuple[Floats, 
             for s in range(count):
                 belief[s] += row[s]
                 size[s] += abs(row[s])
+        # As many sums as there are neighbours and spans, each of the latter with a product.
+        terms = degree + 2 * (graph.span_at[v + 1] - graph.span_at[v]) + 3
         least = np.inf
         for s in range(count):
-            least = min(least, belief[s] - 2.0 * (degree + 3) * ROUNDING * size[s])
+            least = min(least, belief[s] - 2.0 * terms * ROUNDING * size[s])
         left[v] = least
     of_edges = np.zeros(len(graph.a))
     for e in range(len(graph.a)):
@@ -97,7 +99,7 @@ def least_left(graph: Graph, messages: Messages, byte: Floats) -> tuple[Floats, 
 def certified(graph: Graph, messages: Messages, price: Floats, constant: float) -> float:
     """A bound on the cost of every solution that keeps the limit; `messages` as a forward sweep left them."""
     exact = exact_prices(price)
-    left, of_edges = least_left(graph, messages, node_prices(graph, exact))
+    left, of_edges = least_left(graph, messages, memory_cost(graph, exact))
     given_back = exact * graph.room
     margin = 4.0 * ROUNDING * float(np.abs(given_back).sum())
     total = math.fsum([constant, *left.tolist(), *of_edges.tolist(), *(-given_back).tolist(), -margin])
@@ -146,20 +148,20 @@ class Prover:
     def _begin(self) -> None:
         graph = self._common.graph
         for _ in range(3):
-            sweep(graph, self._messages, np.zeros(graph.nodes), True)
-            least = sweep(graph, self._messages, np.zeros(graph.nodes), False)
+            sweep(graph, self._messages, graph.cost, True)
+            least = sweep(graph, self._messages, graph.cost, False)
         self._price[:] = FIRST_PRICES * least / max(float(graph.room.sum()), 1.0)
 
     def _iterate(self) -> None:
         graph, messages = self._common.graph, self._messages
-        byte = node_prices(graph, self._price)
-        sweep(graph, messages, byte, True)
-        choice = decode(graph, messages, byte)
+        own = graph.cost + memory_cost(graph, self._price)
+        sweep(graph, messages, own, True)
+        choice = decode(graph, messages, own)
         if self._iteration % LOOK == 0:
             self._report(Solution(self._common.reduced, choice))
         rate = self._rate / (1.0 + self._iteration / FALL)
         price = dearer(graph, self._price, choice, self._common.limit, rate)
-        value = sweep(graph, messages, byte, False) - float((self._price * graph.room).sum())
+        value = sweep(graph, messages, own, False) - float((self._price * graph.room).sum())
         if value > self._value:
             self._good, self._value = self._price, value
         elif value < FALLEN * self._value:

@@ -2,11 +2,12 @@
 
 The steps, until nothing is gained:
 
-1. Choices without a partner at some edge go, and so do those that another choice dominates: it costs no more whatever
+1. A node whose choice another's decides, since an edge forbids all else, becomes a part of the other.
+2. Choices without a partner at some edge go, and so do those that another choice dominates: it costs no more whatever
    the neighbours choose, and uses no more memory.
-2. Nodes with one choice become costs of their neighbours.
-3. Edges that are sums become costs of their nodes.
-4. Nodes of at most two neighbours whose memory cannot matter are eliminated (each choice of theirs is a minimum).
+3. Nodes with one choice become costs of their neighbours.
+4. Edges that are sums become costs of their nodes.
+5. Nodes of at most two neighbours whose memory cannot matter are eliminated (each choice of theirs is a minimum).
 
 Costs are whole numbers in doubles. Sums below 2^53 are exact; greater ones are off by a share of themselves that
 `Reduced.rounding` bounds. Choices are dropped, and tables split, only where the sums that say so are exact.
@@ -16,33 +17,20 @@ Sources: arc consistency (Mackworth, 1977); dead-end elimination (Goldstein, 199
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.shard.exact.graph import (
-    ALLOWED,
-    FORBIDDEN,
-    Floats,
-    Graph,
-    Int32s,
-    Int64s,
-    binding,
-    first_points,
-    neighbours,
-    spread,
-)
+from hwsim.shard.exact.draft import WHOLE, Draft, draft_of
+from hwsim.shard.exact.graph import ALLOWED, Floats, Graph, Int32s
 from workloads.sharding import Sharding
 
 Bools = NDArray[np.bool_]
 
 MOST_WORK = 3e7
 """Comparisons that one node may take; nodes with more are left as they are."""
-WHOLE = 2.0**53
-"""Whole numbers whose sums stay below this are added exactly."""
 
 
 @kernel
@@ -97,11 +85,20 @@ def worst_difference(graph: Graph, alive: Bools, v: int, q: int, better: int, wo
 
 
 @kernel
-def is_dominated(graph: Graph, alive: Bools, free: Bools, v: int, s: int) -> bool:
-    """Whether another choice of v is never worse than s, in cost and (where v is not free) in memory."""
+def uses_no_more(graph: Graph, v: int, r: int, s: int) -> bool:
+    """Whether choice r of a node uses no more memory than s at any point."""
+    for u in range(graph.span_at[v], graph.span_at[v + 1]):
+        if graph.usage[graph.usage_at[u] + r] > graph.usage[graph.usage_at[u] + s]:
+            return False
+    return True
+
+
+@kernel
+def is_dominated(graph: Graph, alive: Bools, v: int, s: int) -> bool:
+    """Whether another choice of v is never worse than s, in cost and in memory."""
     at = graph.first[v]
     for r in range(graph.first[v + 1] - at):
-        if r == s or not alive[at + r] or (not free[v] and graph.usage[at + r] > graph.usage[at + s]):
+        if r == s or not alive[at + r] or not uses_no_more(graph, v, r, s):
             continue
         more = graph.cost[at + r] - graph.cost[at + s]
         size = abs(more)
@@ -117,13 +114,12 @@ def is_dominated(graph: Graph, alive: Bools, free: Bools, v: int, s: int) -> boo
 
 
 @kernel
-def dominated(graph: Graph, alive: Bools, free: Bools) -> int:
+def dominated(graph: Graph, alive: Bools) -> int:
     """Take away choices that another dominates, one after the other; how many went.
 
     Args:
         graph: the model.
         alive: bool [S], the choices left; changed in place.
-        free: bool [n], whether a node's memory cannot matter.
     """
     gone = 0
     for v in range(len(graph.first) - 1):
@@ -132,10 +128,11 @@ def dominated(graph: Graph, alive: Bools, free: Bools) -> int:
         for q in range(graph.near_at[v], graph.near_at[v + 1]):
             w = graph.near_node[q]
             width += graph.first[w + 1] - graph.first[w]
+        width += graph.span_at[v + 1] - graph.span_at[v]
         if count < 2 or count * count * (width + 1) > MOST_WORK:
             continue
         for s in range(count):
-            if alive[graph.first[v] + s] and is_dominated(graph, alive, free, v, s):
+            if alive[graph.first[v] + s] and is_dominated(graph, alive, v, s):
                 alive[graph.first[v] + s] = False
                 gone += 1
     return gone
@@ -167,169 +164,6 @@ def sums(graph: Graph) -> tuple[Bools, Floats]:
             for t in range(columns):
                 shift[graph.first[b] + t] += table[t] - table[0]
     return plain, shift
-
-
-MOST_ENTRIES = 4_000_000
-"""Of the table that the elimination of one node may go through."""
-GROWTH = 2
-"""A new table may have this many times the entries of those it replaces."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """The rule for the choice of an eliminated node, by the choices of its neighbours.
-
-    Attributes:
-        node: its number.
-        beside: none, one or two nodes.
-        known: for each node beside it the choices that its axis stands for, in order.
-        best: the node's choice for each of theirs, with an axis for each node beside it.
-    """
-
-    node: int
-    beside: tuple[int, ...]
-    known: tuple[Int64s, ...]
-    best: NDArray[np.int64]
-
-
-class Draft:
-    """Nodes by their numbers in the instance. `constant` is what all that was taken away costs."""
-
-    def __init__(
-        self,
-        cost: Sequence[Floats],
-        usage: Sequence[Floats],
-        low: Int64s,
-        high: Int64s,
-        limit: Floats,
-        tables: dict[tuple[int, int], Floats],
-    ) -> None:
-        """Take everything as it is; `limit` is float64 [T], pairs of `tables` are in order."""
-        self.cost = dict(enumerate(cost))
-        self.usage = dict(enumerate(usage))
-        self.choice = {v: np.arange(len(c)) for v, c in self.cost.items()}
-        self.low, self.high, self.limit = low, high, limit
-        self.tables = tables
-        self.near: dict[int, set[int]] = {v: set() for v in self.cost}
-        for a, b in tables:
-            self.near[a].add(b)
-            self.near[b].add(a)
-        self.constant = 0.0
-        self.rules: list[Rule] = []
-
-    # ---- as kernels read it
-
-    def pack(self) -> tuple[Graph, list[int]]:
-        """The graph, and the numbers of its nodes here."""
-        nodes = sorted(self.cost)
-        place = {v: i for i, v in enumerate(nodes)}
-        pairs = sorted(self.tables)
-        tables = [self.tables[pair].ravel() for pair in pairs]
-        a = np.array([place[pair[0]] for pair in pairs], np.int32)
-        b = np.array([place[pair[1]] for pair in pairs], np.int32)
-        least = np.array([self.usage[v].min() for v in nodes])
-        most = np.array([self.usage[v].max() for v in nodes]) - least
-        index = np.array(nodes, np.int64)
-        room = self.limit - spread(self.low[index], self.high[index], least, len(self.limit))
-        low, high, kept = binding(self.low[index], self.high[index], most, room)
-        low, high = np.where(most > 0, low, 0), np.where(most > 0, high, 0)
-        at = np.concatenate([[0], np.cumsum([table.size for table in tables])])
-        graph = Graph(
-            np.concatenate([[0], np.cumsum([len(self.cost[v]) for v in nodes])]).astype(np.int64),
-            _joined([self.cost[v] for v in nodes]),
-            _joined([self.usage[v] - self.usage[v].min() for v in nodes]),
-            low,
-            high,
-            room[kept],
-            a,
-            b,
-            at.astype(np.int64),
-            _joined(tables),
-            *neighbours(len(nodes), a, b),
-        )
-        return graph, nodes
-
-    # ---- what is taken away
-
-    def keep(self, v: int, kept: NDArray[np.bool_]) -> None:
-        """Only some choices of a node, bool [K]."""
-        self.cost[v], self.usage[v] = self.cost[v][kept], self.usage[v][kept]
-        self.choice[v] = self.choice[v][kept]
-        for w in self.near[v]:
-            if v < w:
-                self.tables[v, w] = self.tables[v, w][kept]
-            else:
-                self.tables[w, v] = self.tables[w, v][:, kept]
-
-    def cut(self, a: int, b: int) -> None:
-        """Forget an edge."""
-        del self.tables[a, b]
-        self.near[a].discard(b)
-        self.near[b].discard(a)
-
-    def _seen_from(self, v: int, w: int) -> Floats:
-        """The table of an edge, [choices of v, choices of w]."""
-        return self.tables[v, w] if v < w else self.tables[w, v].T
-
-    def _remove(self, v: int, best: NDArray[np.int64]) -> None:
-        beside = tuple(sorted(self.near[v]))
-        self.rules.append(Rule(v, beside, tuple(self.choice[w] for w in beside), self.choice[v][best]))
-        for w in beside:
-            self.cut(min(v, w), max(v, w))
-        del self.cost[v], self.usage[v], self.choice[v], self.near[v]
-
-    def fold(self, v: int) -> None:
-        """A node with one choice becomes costs of its neighbours, and memory that is gone."""
-        for w in tuple(self.near[v]):
-            self.cost[w] = np.minimum(self.cost[w] + self._seen_from(v, w)[0], FORBIDDEN)
-            self.cut(min(v, w), max(v, w))
-        self.constant += float(self.cost[v][0])
-        self.limit[self.low[v] : self.high[v]] -= self.usage[v][0]
-        self._remove(v, np.zeros((), np.int64))
-
-    def eliminate(self, v: int) -> bool:
-        """Take away a node of at most two neighbours whose memory cannot matter; whether that was worth it."""
-        beside = sorted(self.near[v])
-        sizes = [len(self.cost[w]) for w in beside]
-        entries = int(np.prod(sizes))
-        if entries * len(self.cost[v]) > MOST_ENTRIES:
-            return False
-        if len(beside) == 2 and entries > GROWTH * len(self.cost[v]) * sum(sizes):
-            return False
-        total = self.cost[v].reshape(-1, *(1,) * len(beside))
-        for axis, w in enumerate(beside):
-            shape = [1] * len(beside)
-            shape[axis] = sizes[axis]
-            total = total + self._seen_from(v, w).reshape(-1, *shape)
-        best = total.argmin(axis=0)
-        least = np.minimum(np.take_along_axis(total, best[None], 0)[0], FORBIDDEN)
-        self.limit[self.low[v] : self.high[v]] -= self.usage[v].min()
-        self._remove(v, best)
-        if not beside:
-            self.constant += float(least)
-        elif len(beside) == 1:
-            self.cost[beside[0]] = np.minimum(self.cost[beside[0]] + least, FORBIDDEN)
-        else:
-            pair = (beside[0], beside[1])
-            self.near[pair[0]].add(pair[1])
-            self.near[pair[1]].add(pair[0])
-            self.tables[pair] = np.minimum(self.tables.get(pair, 0.0) + least, FORBIDDEN)
-        return True
-
-    def lift(self, choice: dict[int, int]) -> dict[int, int]:
-        """The choices of all nodes of the instance, of those of the nodes that are left."""
-        whole = dict(choice)
-        for rule in reversed(self.rules):
-            at = tuple(
-                int(np.searchsorted(known, whole[w]))
-                for w, known in zip(rule.beside, rule.known, strict=True)
-            )
-            whole[rule.node] = int(rule.best[at])
-        return whole
-
-
-def _joined(parts: Sequence[Floats]) -> Floats:
-    return np.ascontiguousarray(np.concatenate(parts) if len(parts) else np.zeros(0), dtype=np.float64)
 
 
 MOST_ROUNDS = 6
@@ -372,6 +206,7 @@ class Reduced:
 def reduce(sharding: Sharding) -> Reduced:
     """Reduce an instance."""
     draft = draft_of(sharding)
+    draft.merge()
     graph, nodes = draft.pack()
     possible = True
     for _ in range(MOST_ROUNDS):
@@ -382,6 +217,7 @@ def reduce(sharding: Sharding) -> Reduced:
         if not possible:
             break
         _shrink(draft, *draft.pack())
+        draft.merge()
         graph, nodes = draft.pack()
         if (len(graph.cost), len(graph.table)) == before:
             break
@@ -392,39 +228,14 @@ def reduce(sharding: Sharding) -> Reduced:
     return Reduced(graph, draft.constant, rounding, possible and fits, draft, nodes)
 
 
-def draft_of(sharding: Sharding) -> Draft:
-    """An instance as it is, parallel edges added up."""
-    first = sharding.first
-    counts = np.diff(first)
-    points, low, high = first_points(sharding.start, sharding.end)
-    cost = np.minimum(sharding.cost.astype(np.float64), FORBIDDEN)
-    usage = sharding.usage.astype(np.float64)
-    entries = np.minimum(sharding.edge_cost.astype(np.float64), FORBIDDEN)
-    entries[entries >= ALLOWED] = FORBIDDEN
-    tables: dict[tuple[int, int], Floats] = {}
-    for e, (a, b) in enumerate(sharding.edge_nodes.tolist()):
-        table = entries[sharding.edge_first[e] : sharding.edge_first[e + 1]].reshape(counts[a], counts[b])
-        pair, table = ((a, b), table) if a < b else ((b, a), table.T)
-        tables[pair] = np.minimum(tables[pair] + table, FORBIDDEN) if pair in tables else table
-    return Draft(
-        np.split(cost, first[1:-1]),
-        np.split(usage, first[1:-1]),
-        low,
-        high,
-        np.full(len(points), float(sharding.limit)),
-        tables,
-    )
-
-
 def _clean(draft: Draft, graph: Graph, nodes: list[int]) -> bool:
     """Take away choices that are not needed; False if a node has none left."""
     alive = graph.cost < ALLOWED
-    free = graph.low >= graph.high
     while True:
         gone = without_partner(graph, alive)
         if not np.logical_or.reduceat(alive, graph.first[:-1]).all():
             return False
-        gone += dominated(graph, alive, free)
+        gone += dominated(graph, alive)
         if gone <= 0.01 * len(alive):
             break
     for i in np.flatnonzero(~np.logical_and.reduceat(alive, graph.first[:-1])).tolist():
@@ -442,7 +253,7 @@ def _shrink(draft: Draft, graph: Graph, nodes: list[int]) -> None:
     for v in nodes:
         if len(draft.cost[v]) == 1:
             draft.fold(v)
-    free = graph.low >= graph.high
+    free = np.diff(graph.span_at) == 0
     waiting = [v for v, is_free in zip(nodes, free.tolist(), strict=True) if is_free and v in draft.cost]
     while waiting:
         later = [v for v in waiting if len(draft.near[v]) > 2 or not draft.eliminate(v)]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.shard.exact.graph import ALLOWED, Floats, Graph, Int32s, profile
-from hwsim.shard.exact.messages import Messages, believe, decode, node_prices, sweep
+from hwsim.shard.exact.graph import ALLOWED, Floats, Graph, Int32s, memory_cost, profile
+from hwsim.shard.exact.messages import Messages, believe, decode, sweep
 
 
 class Domains(NamedTuple):
@@ -114,8 +114,8 @@ def undo(d: Domains, owner: Int32s, ends: int) -> None:
 
 
 @kernel
-def dive(graph: Graph, messages: Messages, byte: Floats) -> Int32s:
-    """Choices int32 [n], one node after the other; prices as of `decode`."""
+def dive(graph: Graph, messages: Messages, own: Floats) -> Int32s:
+    """Choices int32 [n], one node after the other; `own` as of `decode`."""
     nodes = len(graph.first) - 1
     counts = np.diff(graph.first)
     rows = len(graph.cost)
@@ -134,7 +134,7 @@ def dive(graph: Graph, messages: Messages, byte: Floats) -> Int32s:
     chosen = np.zeros(nodes, np.int32)
     belief = np.zeros(counts.max())
     for v in range(nodes):
-        believe(graph, messages, byte, chosen, v, belief)
+        believe(graph, messages, own, chosen, v, belief)
         order = np.argsort(belief[: counts[v]])
         # The most promising choice first. One that leaves another node without a choice is undone, and the next tried.
         sound = False
@@ -180,9 +180,9 @@ def shaken_start(
     price = price * np.exp(np.repeat(noise, np.diff([0, *windows, len(price)])))
     rate = float(rng.choice([0.3, 1.0, 3.0]))
     for _ in range(int(rng.integers(1, 8))):
-        byte = node_prices(graph, price)
-        sweep(graph, messages, byte, True)
-        choice = read(graph, messages, byte)
+        own = graph.cost + memory_cost(graph, price)
+        sweep(graph, messages, own, True)
+        choice = read(graph, messages, own)
         price = dearer(graph, price, choice, limit, rate)
-        sweep(graph, messages, byte, False)
+        sweep(graph, messages, own, False)
     return choice

@@ -30,7 +30,9 @@ class Tree(NamedTuple):
         value: what it costs with prices and all that is below.
         argument_at, argument: a child's best choice for each of its parent's.
         solved, found: int32, choices at the last prices, and the best ones.
-        left, right: int32, the pieces of time in which a node uses memory: left .. right-1.
+        span: int64 [n + 1], where the spans of a node begin in `left` and `right`.
+        left, right: int32, the pieces of time of a span: left .. right-1.
+        mark: int32 [T + 1], the piece that begins at each point, 0 outside of `cut_time`.
         room, price, total, load: a row a piece of time: what may be used, what a byte costs, its sums, what is used.
     """
 
@@ -45,8 +47,10 @@ class Tree(NamedTuple):
     argument: Int32s
     solved: Int32s
     found: Int32s
+    span: Int64s
     left: Int32s
     right: Int32s
+    mark: Int32s
     room: Floats
     price: Floats
     total: Floats
@@ -56,6 +60,8 @@ class Tree(NamedTuple):
 def tree_memory(graph: Graph) -> Tree:
     """Enough for any tree of the graph."""
     n, counts = graph.nodes, np.diff(graph.first)
+    spans, points = len(graph.low), len(graph.room)
+    pieces = min(2 * spans, points)
     arguments = int(np.maximum(counts[graph.a], counts[graph.b]).sum())
 
     def ints(count: int) -> Int32s:
@@ -76,12 +82,14 @@ def tree_memory(graph: Graph) -> Tree:
         argument=ints(arguments),
         solved=ints(n),
         found=ints(n),
-        left=ints(n),
-        right=ints(n),
-        room=rows(2 * n + 1),
-        price=rows(2 * n + 1),
-        total=rows(2 * n + 2),
-        load=rows(2 * n + 2),
+        span=np.zeros(n + 1, np.int64),
+        left=ints(spans),
+        right=ints(spans),
+        mark=ints(points + 1),
+        room=rows(pieces + 1),
+        price=rows(pieces + 1),
+        total=rows(pieces + 2),
+        load=rows(pieces + 2),
     )
 
 
@@ -198,10 +206,15 @@ def solve_tree(graph: Graph, tree: Tree, count: int, pieces: int) -> None:
     for k in range(pieces):
         tree.total[k + 1] = tree.total[k] + tree.price[k]
     for i in range(count):
-        byte = tree.total[tree.right[i]] - tree.total[tree.left[i]]
-        at, own = graph.first[tree.node[i]], tree.row[i]
-        for x in range(tree.row[i + 1] - own):
-            tree.value[own + x] = tree.base[own + x] + byte * graph.usage[at + x]
+        own, width = tree.row[i], tree.row[i + 1] - tree.row[i]
+        for x in range(width):
+            tree.value[own + x] = tree.base[own + x]
+        skip = graph.span_at[tree.node[i]] - tree.span[i]
+        for k in range(tree.span[i], tree.span[i + 1]):
+            byte, at = tree.total[tree.right[k]] - tree.total[tree.left[k]], graph.usage_at[skip + k]
+            if byte != 0.0:
+                for x in range(width):
+                    tree.value[own + x] += byte * graph.usage[at + x]
     # Parents stand before children: from the end, each node is complete when it adds to its parent.
     for i in range(count - 1, 0, -1):
         p = tree.parent[i]
@@ -261,25 +274,33 @@ def random_tree(graph: Graph, tree: Tree, largest: int, rng: np.random.Generator
     return grow(graph, tree, start, most, rng)
 
 
+SPARSE = 8
+"""Where a tree has less than one span for so many points, its pieces are found by sorting rather than by marking."""
+
+
 @kernel
 def cut_time(graph: Graph, tree: Tree, count: int, choice: Int32s, spare: Floats, price: Floats) -> int:
-    """Cut time where a node of the tree begins or ends: room and price of each piece; how many pieces."""
-    marks = np.empty(2 * count, np.int64)
+    """Cut time where a span of the tree begins or ends: room and price of each piece; how many pieces."""
+    tree.span[0] = 0
     for i in range(count):
-        marks[2 * i], marks[2 * i + 1] = graph.low[tree.node[i]], graph.high[tree.node[i]]
-    marks = np.unique(marks)
-    pieces = len(marks) - 1
+        v = tree.node[i]
+        tree.span[i + 1] = tree.span[i] + graph.span_at[v + 1] - graph.span_at[v]
+    marks = marks_of(graph, tree, count, len(spare))
+    pieces = max(len(marks) - 1, 0)
+    for k in range(len(marks)):
+        tree.mark[marks[k]] = k
     tree.load[: pieces + 1] = 0.0
     for i in range(count):
         v = tree.node[i]
-        tree.left[i], tree.right[i] = (
-            np.searchsorted(marks, graph.low[v]),
-            np.searchsorted(marks, graph.high[v]),
-        )
-        # Differences at the marks: their running sum is what the tree itself uses in a piece.
-        used = graph.usage[graph.first[v] + choice[v]]
-        tree.load[tree.left[i]] += used
-        tree.load[tree.right[i]] -= used
+        skip = graph.span_at[v] - tree.span[i]
+        for k in range(tree.span[i], tree.span[i + 1]):
+            tree.left[k], tree.right[k] = tree.mark[graph.low[skip + k]], tree.mark[graph.high[skip + k]]
+            # Differences at the marks: their running sum is what the tree itself uses in a piece.
+            used = graph.usage[graph.usage_at[skip + k] + choice[v]]
+            tree.load[tree.left[k]] += used
+            tree.load[tree.right[k]] -= used
+    for k in range(len(marks)):
+        tree.mark[marks[k]] = 0
     own = 0.0
     for k in range(pieces):
         own += tree.load[k]
@@ -293,13 +314,34 @@ def cut_time(graph: Graph, tree: Tree, count: int, choice: Int32s, spare: Floats
 
 
 @kernel
+def marks_of(graph: Graph, tree: Tree, count: int, points: int) -> Int64s:
+    """The points at which a span of the tree begins or ends, in order."""
+    spans = tree.span[count]
+    if SPARSE * spans >= points:
+        for i in range(count):
+            for u in range(graph.span_at[tree.node[i]], graph.span_at[tree.node[i] + 1]):
+                tree.mark[graph.low[u]] = 1
+                tree.mark[graph.high[u]] = 1
+        return np.flatnonzero(tree.mark)
+    marks = np.empty(2 * spans, np.int64)
+    at = 0
+    for i in range(count):
+        for u in range(graph.span_at[tree.node[i]], graph.span_at[tree.node[i] + 1]):
+            marks[at], marks[at + 1] = graph.low[u], graph.high[u]
+            at += 2
+    return np.unique(marks)
+
+
+@kernel
 def excess(graph: Graph, tree: Tree, count: int, pieces: int, chosen: Int32s) -> float:
     """By how much choices [count] pass the room, added up over the pieces; by how much in each into `load`."""
     tree.load[: pieces + 1] = 0.0
     for i in range(count):
-        used = graph.usage[graph.first[tree.node[i]] + chosen[i]]
-        tree.load[tree.left[i]] += used
-        tree.load[tree.right[i]] -= used
+        skip = graph.span_at[tree.node[i]] - tree.span[i]
+        for k in range(tree.span[i], tree.span[i + 1]):
+            used = graph.usage[graph.usage_at[skip + k] + chosen[i]]
+            tree.load[tree.left[k]] += used
+            tree.load[tree.right[k]] -= used
     over, used = 0.0, 0.0
     for k in range(pieces):
         used += tree.load[k]
@@ -314,10 +356,12 @@ def put(graph: Graph, tree: Tree, count: int, choice: Int32s, spare: Floats) -> 
     for i in range(count):
         v = tree.node[i]
         if tree.found[i] != choice[v]:
-            more = graph.usage[graph.first[v] + tree.found[i]] - graph.usage[graph.first[v] + choice[v]]
-            if more != 0.0:
-                for t in range(graph.low[v], graph.high[v]):
-                    spare[t] -= more
+            for u in range(graph.span_at[v], graph.span_at[v + 1]):
+                at = graph.usage_at[u]
+                more = graph.usage[at + tree.found[i]] - graph.usage[at + choice[v]]
+                if more != 0.0:
+                    for t in range(graph.low[u], graph.high[u]):
+                        spare[t] -= more
             choice[v] = tree.found[i]
 
 

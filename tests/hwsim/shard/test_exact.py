@@ -10,10 +10,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hwsim.shard.exact.graph import ALLOWED, Graph, binding, first_points, profile, spread, total_cost
-from hwsim.shard.exact.messages import Messages, decode, gather, node_prices, silent, sweep
+from hwsim.shard.exact.draft import disjoint, draft_of
+from hwsim.shard.exact.graph import (
+    ALLOWED,
+    Graph,
+    binding,
+    first_points,
+    memory_cost,
+    profile,
+    spread,
+    total_cost,
+)
+from hwsim.shard.exact.messages import Messages, decode, gather, silent, sweep
 from hwsim.shard.exact.prover import certified, exact_prices
-from hwsim.shard.exact.reduce import draft_of, reduce
+from hwsim.shard.exact.reduce import reduce
 from hwsim.shard.exact.solve import Solver
 from hwsim.shard.exact.starts import dive
 from hwsim.shard.exact.trees import (
@@ -36,8 +46,14 @@ SEEDS = range(12)
 
 @pytest.fixture(scope="module")
 def instances() -> list[Sharding]:
-    """Ten nodes of up to four strategies each, some with hardly any room; what the reductions leave can be listed."""
-    made = [parse(make(s, 10, 4, slack=1.02 if s % 2 else 1.2), "made", "made") for s in SEEDS]
+    """Ten nodes of up to four strategies each, some with hardly any room or with nodes that another decides.
+
+    What the reductions leave can be listed.
+    """
+    made = [
+        parse(make(s, 10, 4, slack=1.02 if s % 2 else 1.2, alike=0.4 if s % 4 > 1 else 0.0), "made", "made")
+        for s in SEEDS
+    ]
     return [sharding for sharding in made if reduce(sharding).graph.nodes]
 
 
@@ -67,10 +83,10 @@ def fits(graph: Graph, choice: np.ndarray) -> bool:
 
 
 def messages_after(graph: Graph, price: np.ndarray, sweeps: int) -> Messages:
-    messages, byte = silent(graph), node_prices(graph, price)
+    messages, own = silent(graph), graph.cost + memory_cost(graph, price)
     for _ in range(sweeps):
-        sweep(graph, messages, byte, False)
-        sweep(graph, messages, byte, True)
+        sweep(graph, messages, own, False)
+        sweep(graph, messages, own, True)
     return messages
 
 
@@ -110,6 +126,40 @@ def test_a_mapping_of_what_is_left_is_found_again(instances: list[Sharding]) -> 
         assert reduced.lower(reduced.lift(choice)).tolist() == choice.tolist()
 
 
+def test_nodes_that_another_decides_become_a_part_of_it() -> None:
+    sharding = parse(make(1, 300, 5, forbidden=0.0, alike=0.6), "made", "made")
+    before, after = draft_of(sharding), draft_of(sharding)
+    after.merge()
+    graph, nodes = after.pack()
+    assert len(nodes) < 0.6 * len(sharding)
+    assert not (graph.table >= ALLOWED).any()
+    assert np.diff(graph.span_at).max() > 1
+    plain, _ = before.pack()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        choice = rng.integers(0, np.diff(graph.first)).astype(np.int32)
+        left = {v: int(after.choice[v][c]) for v, c in zip(nodes, choice.tolist(), strict=True)}
+        whole = after.lift(left)
+        lifted = np.array([whole[v] for v in range(len(sharding))], np.int32)
+        assert total_cost(plain, lifted) == total_cost(graph, choice) + after.constant
+        assert (profile(plain, lifted) <= plain.room).all() == (profile(graph, choice) <= graph.room).all()
+
+
+def test_a_merged_node_uses_memory_as_its_parts_did() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        low = rng.integers(0, 12, 5)
+        high = low + rng.integers(0, 5, 5)
+        usage = rng.integers(0, 3, (5, 3)).astype(float)
+        spans, used = disjoint(low, high, usage)
+        assert (spans[0, 1:] >= spans[1, :-1]).all()
+        assert (spans[0] < spans[1]).all()
+        for t in range(17):
+            expected = usage[(low <= t) & (t < high)].sum(0)
+            found = used[(spans[0] <= t) & (t < spans[1])].sum(0)
+            assert found.tolist() == expected.tolist()
+
+
 def test_points_of_time_that_are_kept_imply_all_others() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -134,11 +184,16 @@ def test_points_of_time_that_are_kept_imply_all_others() -> None:
 def fraction_bound(graph: Graph, messages: Messages, price: np.ndarray) -> Fraction:
     """The bound of `certify` in exact fractions, of the same numbers moved from edges to nodes."""
     exact = [Fraction(p) for p in price.tolist()]
-    byte = [sum(exact[lo:hi], Fraction(0)) for lo, hi in zip(graph.low, graph.high, strict=True)]
+    own, own_exact = graph.cost + memory_cost(graph, price), [Fraction(c) for c in graph.cost.tolist()]
+    for v in range(graph.nodes):
+        for u in range(graph.span_at[v], graph.span_at[v + 1]):
+            byte = sum(exact[graph.low[u] : graph.high[u]], Fraction(0))
+            for s in range(graph.first[v + 1] - graph.first[v]):
+                own_exact[graph.first[v] + s] += byte * Fraction(graph.usage[graph.usage_at[u] + s])
     moved: list[dict[int, list[Fraction]]] = [{} for _ in range(graph.nodes)]
     belief = np.zeros(int(np.diff(graph.first).max()))
     for v in range(graph.nodes):
-        gather(graph, messages, float(byte[v]), v, belief)
+        gather(graph, messages, own, v, belief)
         near = graph.near_node[graph.near_at[v] : graph.near_at[v + 1]]
         later = int((near > v).sum())
         share = 1.0 / max(later, len(near) - later, 1)
@@ -153,9 +208,7 @@ def fraction_bound(graph: Graph, messages: Messages, price: np.ndarray) -> Fract
     total = -sum((p * Fraction(r) for p, r in zip(exact, graph.room.tolist(), strict=True)), Fraction(0))
     for v in range(graph.nodes):
         total += min(
-            Fraction(graph.cost[row])
-            + byte[v] * Fraction(graph.usage[row])
-            + sum((parts[row - graph.first[v]] for parts in moved[v].values()), Fraction(0))
+            own_exact[row] + sum((parts[row - graph.first[v]] for parts in moved[v].values()), Fraction(0))
             for row in range(graph.first[v], graph.first[v + 1])
         )
     for e, (a, b) in enumerate(zip(graph.a.tolist(), graph.b.tolist(), strict=True)):
@@ -207,8 +260,8 @@ def test_sums_of_exact_prices_do_not_round() -> None:
 def test_sweeps_never_lower_the_bound_at_fixed_prices(instances: list[Sharding]) -> None:
     for sharding in instances:
         graph = reduce(sharding).graph
-        messages, byte = silent(graph), np.zeros(graph.nodes)
-        bounds = [sweep(graph, messages, byte, forward) for forward in (True, False) * 6]
+        messages = silent(graph)
+        bounds = [sweep(graph, messages, graph.cost, forward) for forward in (True, False) * 6]
         assert all(later >= earlier - 1e-6 for earlier, later in itertools.pairwise(bounds))
         least = min(total_cost(graph, c) for c in all_choices(graph))
         assert bounds[-1] <= least + 1e-6
@@ -226,7 +279,7 @@ def test_on_a_tree_messages_bound_and_solutions_meet() -> None:
     best = min(total_cost(graph, c) for c in all_choices(graph))
     assert certified(graph, messages, np.zeros(len(graph.room)), 0.0) == pytest.approx(best, rel=1e-12)
     for read in (decode, dive):
-        assert total_cost(graph, read(graph, messages, np.zeros(graph.nodes))) == best
+        assert total_cost(graph, read(graph, messages, graph.cost)) == best
 
 
 def _chain() -> Sharding:
@@ -250,9 +303,9 @@ def test_a_dive_avoids_forbidden_pairs_where_decoding_does_not() -> None:
     broken = {decode: 0.0, dive: 0.0}
     for seed in range(10):
         graph, _ = draft_of(parse(make(seed, 60, 6, forbidden=0.4), "made", "made")).pack()
-        messages, byte = silent(graph), np.zeros(graph.nodes)
+        messages = silent(graph)
         for read in broken:
-            broken[read] += total_cost(graph, read(graph, messages, byte)) // ALLOWED
+            broken[read] += total_cost(graph, read(graph, messages, graph.cost)) // ALLOWED
     assert broken[dive] <= 0.2 * broken[decode]
 
 
