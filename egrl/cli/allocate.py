@@ -103,7 +103,7 @@ def _mapping(
         output = str(Path(run) / f"{allocation.FILE}.{form}")
     if output is not None:
         text = allocation.csv_of(report) if form == "csv" else json.dumps(report, indent=1) + "\n"
-        atomic.write(Path(output), text)
+        atomic.write_named(Path(output), text)
     click.echo(json.dumps(report) if as_json else text_of(report, output))
     if not report["packed"]:
         raise RunFailure(failure(report, seconds))
@@ -136,7 +136,7 @@ def _arena(
         )
     found = plan.plan(model_file.read(file), align, seconds, seed)
     if output is not None:
-        atomic.write(Path(output), found.written())
+        atomic.write_named(Path(output), found.written())
     if as_json:
         click.echo(json.dumps({**found.document(), "model": file, "output": output}))
         return 0

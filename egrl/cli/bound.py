@@ -93,7 +93,7 @@ def command(
         report["remarks"].insert(0, "bound and best mapping are the package's; --prove solves the model anew")
     try:
         if written is not None:
-            atomic.write(written, mapping_file.dumps(subject, best))
+            atomic.write_named(written, mapping_file.dumps(subject, best))
             report["written"] = output
     finally:  # a disk that refuses takes the file and not the bound
         click.echo(json.dumps(report, allow_nan=False) if as_json else text(report, subject.about))

@@ -76,8 +76,8 @@ def command(
         measured = networks(past)
     found = calibrate(measured, path.stem, folds, seed)
     single = path.with_suffix(".ops.csv")
-    atomic.write(path, found.text)
-    atomic.write(single, found.single)
+    atomic.write_named(path, found.text)
+    atomic.write_named(single, found.single)
     if picture is not None:
         style.save(drawing(measured, found).figure, picture)
     report = {**found.document, "chip_file": str(path), "ops_file": str(single)}

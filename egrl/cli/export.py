@@ -103,7 +103,7 @@ def command(
             raise InputError(f"--output {output}: expected another file than --model, found the same")
         memories, given = _addresses(past.problem, mapping, align, run), dimensions.parse(dims)
         data, outside = mapping_export.to_onnx(past.problem, mapping, model, given, not no_fuse, memories)
-    atomic.write(path, data)
+    atomic.write_named(path, data)
     if outside:
         remark("export", f"nodes of the model without a place, being views or constants: {len(outside)}")
     about, ops = past.problem.about, counted(len(past.problem.space.nodes), "op")
@@ -153,7 +153,7 @@ def _plan(run: str, output: str, problem: str, to: str, others: Mapping[str, obj
         from egrl.integrations.pytorch.plan import of_run
 
         text = of_run(past.problem, past.best_mapping())
-    atomic.write(Path(output), text)
+    atomic.write_named(Path(output), text)
     about, name = past.problem.about, {"executorch": "ExecuTorch", "pytorch": "PyTorch"}[to]
     click.echo(f"{output}: {about.workload} on {about.chip}, a plan for {name}")
     return 0

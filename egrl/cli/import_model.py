@@ -134,7 +134,7 @@ def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int
     from egrl.core import atomic
     from workloads.serialize import to_json
 
-    atomic.write(Path(output), to_json(imported.workload))
+    atomic.write_named(Path(output), to_json(imported.workload))
     for line in imported.remarks:
         remark("import", line)
     net = imported.workload
@@ -183,7 +183,7 @@ def _instance(file: str, output: str, as_json: bool) -> int:
             f"{file}: expected a model, or a placement instance (nodes, edges); a workload file needs no import:"
             f" egrl run --workload {file}"
         )
-    atomic.write(Path(output), to_json(instance))
+    atomic.write_named(Path(output), to_json(instance))
     sizes = {"nodes": len(instance.nodes), "edges": len(instance.edges), "devices": instance.devices}
     if as_json:
         document = {"kind": "import", "version": 1, "model": file, "instance": output, "name": instance.name}
@@ -204,7 +204,7 @@ def _training(model: str, output: str, backend: str, as_json: bool) -> int:
     from workloads.text import size_text
 
     step = import_step(model, backend)
-    atomic.write(Path(output), to_json(step))
+    atomic.write_named(Path(output), to_json(step))
     size = sum(step.values[number].size_bytes for number in step.candidates)
     document = {
         "kind": "import",
@@ -247,7 +247,7 @@ def _write_program(program: Program, remarks: Sequence[str], model: str, output:
     from workloads.load_program import describe
     from workloads.programs.json_file import to_json
 
-    atomic.write(Path(output), to_json(program))
+    atomic.write_named(Path(output), to_json(program))
     for line in remarks:
         remark("import", line)
     sizes = describe(program)

@@ -42,7 +42,7 @@ def command(runs: tuple[str, ...], output: str | None, baseline: str, shows: boo
         page = page_of_exploration(explore.read(Path(runs[0])))
     else:
         page = page_of([PastRun.read(Path(run), problem).over(baseline) for run in runs])
-    atomic.write(path, page)
+    atomic.write_named(path, page)
     click.echo(str(path))
     if shows:
         click.launch(path.resolve().as_uri())

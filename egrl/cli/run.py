@@ -122,7 +122,7 @@ def command(
             )
         given = {name: value for name, value in options.items() if value is not None}
         options, settings = resuming.options_of_file(config_file, given, settings)
-    workload = options.pop("workload") or ""
+    workload = options.pop("workload", None) or ""
     if ablation is not None and not resume:
         method = options.get("method") or find_problem(options.get("problem") or RunOptions.problem).method
         settings = [*settings, ablation_setting(method, ablation)]

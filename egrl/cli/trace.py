@@ -25,6 +25,6 @@ def command(run: str, output: str | None, problem: str) -> int:
     from egrl.runs.past_run import PastRun
 
     path = Path(run) / "trace.json" if output is None else output_file(output, ".json")
-    atomic.write(path, json.dumps(trace(PastRun.read(Path(run), problem)), allow_nan=False) + "\n")
+    atomic.write_named(path, json.dumps(trace(PastRun.read(Path(run), problem)), allow_nan=False) + "\n")
     click.echo(str(path))
     return 0

@@ -25,9 +25,25 @@ def unwritable(what: str, path: Path, error: OSError) -> InputError | RunFailure
 def write(path: Path, data: bytes | str) -> None:
     """Replace `path` by `data`. A failure (disk full …) raises RunFailure and leaves the old file."""
     try:
-        replace_file(path, data.encode() if isinstance(data, str) else data)
+        replace_file(path, encoded(data))
     except OSError as error:
         raise disk_failure(path, error) from error
+
+
+def write_named(path: Path, data: bytes | str) -> None:
+    """Write a file that the user named: what is there is replaced, but a device or pipe is written to."""
+    if not path.exists() or path.is_file():
+        write(path, data)
+        return
+    try:
+        path.write_bytes(encoded(data))
+    except OSError as error:
+        raise disk_failure(path, error) from error
+
+
+def encoded(data: bytes | str) -> bytes:
+    """Text as UTF-8; what it has no bytes for, from a name of a file that is not text, is written as an escape."""
+    return data.encode(errors="backslashreplace") if isinstance(data, str) else data
 
 
 def make_folder(path: Path) -> None:

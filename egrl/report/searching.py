@@ -168,7 +168,7 @@ MOST = 200
 
 def predictions(run: PastRun, found: Evaluations) -> list[Lines]:
     """The points of a run on a board or with a twin; nothing where there is neither. InputError of a damaged folder."""
-    seen = found.mapping.reshape(len(found.mapping), -1)
+    seen = found.mapping.reshape(len(found.mapping), int(np.prod(found.mapping.shape[1:])))
     first = np.zeros(len(seen), np.bool_)
     first[np.unique(seen, axis=0, return_index=True)[1]] = True
     rows = np.flatnonzero(first & np.isfinite(found.cost) & (found.cost > 0) & (found.speedup > 0))

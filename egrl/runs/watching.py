@@ -114,8 +114,8 @@ class Watched:
             return "–"
         spent = 0.0
         try:
-            lines = (self.path / records.FILE).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError):
+            lines = read_text(self.path / records.FILE, "measurements").splitlines()
+        except InputError:
             return "–"
         for line in lines:
             try:
@@ -139,8 +139,8 @@ def _most(path: Path, options: RunOptions, settings: dict[str, object]) -> float
 def _metrics(path: Path) -> list[dict[str, str]]:
     """The rows that are whole: the last one may be being written."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError:
+        text = read_text(path, "metrics")
+    except InputError:
         return []
     rows = list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
     return [row for row in rows if None not in row.values()]

@@ -1,4 +1,4 @@
-"""Look for better solutions: read them off messages, improve them tree by tree, give up those that do not promise.
+"""Look for better solutions: read them off messages, improve them by trees and regions, give up what does not promise.
 
 An attempt begins with a new solution, with the best one, or with the best one kicked. It goes on, piece by
 piece of time, while what is broken becomes less, or what it costs falls and is near the best.
@@ -13,6 +13,7 @@ import numpy as np
 
 from hwsim.shard.exact.graph import Floats
 from hwsim.shard.exact.messages import Messages
+from hwsim.shard.exact.regions import Regions
 from hwsim.shard.exact.solution import Common, Solution
 from hwsim.shard.exact.starts import shaken_start
 from hwsim.shard.exact.trees import improve, kick, tree_memory
@@ -25,7 +26,7 @@ FLOOR = 1e-3
 """The least price of a piece of time whose limit was passed, as a share of the bound for all of the limit."""
 NODES_A_SECOND = 40_000
 """A piece of time is a second for so many nodes, within these limits:"""
-SHORTEST, LONGEST = 0.05, 1.0
+SHORTEST, LONGEST = 0.2, 1.0
 GIVE_UP = (1.5, 1.1, 1.02, 1.005)
 """What a valid solution may cost after a first, second … piece of time, in units of the best."""
 MENDED, CHEAPER = 0.9, 0.999
@@ -44,12 +45,43 @@ class Arm(IntEnum):
     KICKED = 2
 
 
+class Step(IntEnum):
+    """How an attempt is improved."""
+
+    TREES = 0
+    REGION = 1
+
+
+AGAIN = 0.1
+"""The share of steps that are of the kind that earned less."""
+FORGET = 0.9
+"""What is left of earlier earnings after a step of the same kind."""
+
+
+class Earned:
+    """What each kind of step earned of late, in cost per second."""
+
+    def __init__(self) -> None:
+        self._gain, self._seconds = np.zeros(len(Step)), np.zeros(len(Step))
+
+    def choose(self, rng: np.random.Generator) -> Step:
+        """The kind that earned most per second, one that was never tried first; now and then the other."""
+        rate = np.divide(self._gain, self._seconds, out=np.full(len(Step), np.inf), where=self._seconds > 0.0)
+        best = Step(int(rate.argmax()))
+        return Step(len(Step) - 1 - best) if rng.random() < AGAIN else best
+
+    def add(self, step: Step, gain: float, seconds: float) -> None:
+        """What a step brought, and how long it took."""
+        self._gain[step] = FORGET * self._gain[step] + gain
+        self._seconds[step] = FORGET * self._seconds[step] + seconds
+
+
 class Searcher:
     """One thread's attempts, one after the other; they live on from one call to the next."""
 
     def __init__(self, common: Common, rng: np.random.Generator, start: Solution | None) -> None:
         self._common, self._rng, self._start = common, rng, start
-        self._tree = tree_memory(common.graph)
+        self._tree, self._regions = tree_memory(common.graph), Regions(common.graph, rng)
         self._piece_s = min(max(common.graph.nodes / NODES_A_SECOND, SHORTEST), LONGEST)
         self._largest = min(LARGEST, common.graph.nodes)
         self._attempt: Solution | None = None
@@ -57,6 +89,7 @@ class Searcher:
         self._pieces = 0
         self._left_s = self._piece_s
         self._before = (0.0, 0.0)
+        self._earned = Earned()
 
     def work(self, until: float) -> None:
         """Go on until that time of the monotonic clock."""
@@ -67,6 +100,7 @@ class Searcher:
                 continue
             if self._attempt is None:
                 self._attempt = attempt = self._begin(*hints)
+                self._earned = Earned()
                 self._pieces, self._left_s, self._before = 0, self._piece_s, (attempt.broken, attempt.cost)
             self._go_on(self._attempt, hints[1], until)
 
@@ -103,20 +137,27 @@ class Searcher:
         begun = now = time.monotonic()
         end = min(until, begun + self._left_s)
         while now < end:
-            improve(
-                common.graph,
-                self._tree,
-                solution.choice,
-                solution.spare,
-                price,
-                floor,
-                self._rng,
-                STEPS,
-                self._largest,
-            )
+            broken, cost, before = solution.broken > 0.0, solution.cost, now
+            step = Step.TREES if broken else self._earned.choose(self._rng)
+            if step is Step.TREES:
+                improve(
+                    common.graph,
+                    self._tree,
+                    solution.choice,
+                    solution.spare,
+                    price,
+                    floor,
+                    self._rng,
+                    STEPS,
+                    self._largest,
+                )
+                solution.refresh()
+            else:
+                self._regions.improve(solution, price, common.limit)
             now = time.monotonic()
+            if not broken:
+                self._earned.add(step, cost - solution.cost, now - before)
         self._left_s -= now - begun
-        solution.refresh()
         common.offer(solution)
         if self._left_s <= 0.0:
             if not self._promises(solution):

@@ -25,6 +25,11 @@ MISTAKES = [
         "--workload: expected a name or a file; `egrl list workloads` shows the names, found none",
     ),
     ("run --workload brt", "brt", "found neither; `egrl list workloads` lists all names; did you mean bert?"),
+    (
+        "run --config no_workload.toml",
+        "none",
+        "--workload: expected a name or a file; `egrl list workloads` shows the names, found none",
+    ),
     ("run --workload bert --method anealing", "anealing", "found 'anealing'; did you mean annealing?"),
     (
         "run --workload bert --method egrl:fast",
@@ -303,6 +308,7 @@ def folder(finished, tmp_path_factory) -> Path:
     text = (made / "mine.toml").read_text()
     assert "bandwidth_Bps = 680e9" in text
     (made / "mine.toml").write_text(text.replace("bandwidth_Bps = 680e9", "bandwith_Bps = 680e9"))
+    (made / "no_workload.toml").write_text('kind = "config"\nversion = 1\n', encoding="utf-8")
     return made
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
 from pathlib import Path
 
@@ -248,3 +249,48 @@ def test_evaluations_of_two_runs_are_not_read_as_one(whole, other, tmp_path):
     shutil.copy(min((other / "mappings").iterdir()), run / "mappings" / "000000000-000000005-p0.npz")
     with pytest.raises(InputError, match=r"mappings: expected the chunks .* of one run, found two"):
         PastRun.read(run).evaluations()
+
+
+def test_a_page_is_made_of_what_is_left(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(whole, tmp_path / "run")
+    shutil.rmtree(run / "mappings")
+    assert main(["report", str(run)]) == 0
+    name = os.fsdecode(b"not-text-\xff")
+    strange = shutil.copytree(whole, tmp_path / name)
+    assert main(["report", str(strange), "-o", str(tmp_path / "page.html")]) == 0
+    assert "not-text-\\udcff" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_what_is_no_file_is_not_read(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = shutil.copytree(whole, tmp_path / "run")
+    (run / "metrics.csv").unlink()
+    os.mkfifo(run / "metrics.csv")
+    assert main(["watch", "--once", str(run)]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("begins")
+
+
+@pytest.mark.parametrize("command", ["report", "plot curves"])
+def test_half_a_character_is_refused(
+    command: str, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(whole, tmp_path / "run")
+    document = json.loads((run / "summary.json").read_text())
+    document["about"]["rival"] = "\ud800"
+    (run / "summary.json").write_text(json.dumps(document))
+    refuse(
+        capsys, [*command.split(), str(run)], "summary.json: expected text, found half of a surrogate pair"
+    )
+
+
+def test_a_pipe_that_the_user_names_is_written_to(whole: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text)
+        assert main(["export", str(whole), "--format", "json", "-o", str(pipe)]) == 0
+        assert json.loads(read.result(60))["kind"] == "mapping"
+    assert pipe.is_fifo()
+    assert main(["export", str(whole), "--format", "csv", "-o", os.devnull]) == 0
+    assert Path(os.devnull).is_char_device()

@@ -24,6 +24,9 @@ from hwsim.shard.exact.graph import (
 from hwsim.shard.exact.messages import Messages, decode, gather, silent, sweep
 from hwsim.shard.exact.prover import certified, exact_prices
 from hwsim.shard.exact.reduce import reduce
+from hwsim.shard.exact.regions import Regions
+from hwsim.shard.exact.searcher import Earned, Step
+from hwsim.shard.exact.solution import Solution
 from hwsim.shard.exact.solve import Solver
 from hwsim.shard.exact.starts import dive
 from hwsim.shard.exact.trees import (
@@ -355,6 +358,66 @@ def test_improving_never_breaks_more_nor_costs_more(instances: list[Sharding]) -
             now, now_cost = np.maximum(-spare, 0.0).sum(), total_cost(graph, choice)
             assert now < over or (now == over and now_cost <= cost) or len(graph.room) > 1
             over, cost = now, now_cost
+
+
+@pytest.mark.parametrize("entries", [1e6, 20.0], ids=["nothing frozen", "some frozen"])
+def test_regions_are_solved_as_by_trying_all(
+    instances: list[Sharding], entries: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hwsim.shard.exact.regions.LEAST_ENTRIES", entries)
+    monkeypatch.setattr("hwsim.shard.exact.regions.MOST_ENTRIES", entries)
+    rng, frozen = np.random.default_rng(8), 0
+    for sharding in instances:
+        graph = reduce(sharding).graph
+        regions, choice = Regions(graph, rng), np.zeros(graph.nodes, np.int32)
+        price = rng.random(len(graph.room))
+        region = regions.grow()
+        order = regions.order(region)
+        nodes = [step.node for step in order]
+        frozen += len(region) > len(nodes)
+        assert all(math.prod(np.diff(graph.first)[[step.node, *step.beside]]) <= entries for step in order)
+        inside = {v: regions.parts(v, set(nodes), choice) for v in nodes}
+        solved = choice.copy()
+        for v, chosen in regions.solve(order, inside, memory_cost(graph, price)).items():
+            solved[v] = chosen
+        others = [v for v in range(graph.nodes) if v not in nodes]
+        assert (solved[others] == choice[others]).all()
+        energies = {
+            tuple(c): total_cost(graph, c) + (price * profile(graph, c)).sum()
+            for c in all_choices(graph)
+            if (c[others] == choice[others]).all()
+        }
+        assert energies[tuple(solved)] == pytest.approx(min(energies.values()), rel=1e-12, abs=1e-6)
+    assert (frozen > 0) == (entries < 1e6)
+
+
+def test_a_region_never_breaks_a_limit_nor_costs_more_and_finds_the_best(
+    instances: list[Sharding],
+) -> None:
+    rng, optimal = np.random.default_rng(9), 0
+    for sharding in instances:
+        reduced = reduce(sharding)
+        valid = [c for c in all_choices(reduced.graph) if fits(reduced.graph, c)]
+        solution = Solution(reduced, max(valid, key=lambda c: total_cost(reduced.graph, c)).copy())
+        regions, best = Regions(reduced.graph, rng), min(total_cost(reduced.graph, c) for c in valid)
+        for _ in range(40):
+            cost = solution.cost
+            regions.improve(solution, np.full(len(reduced.graph.room), 1.0), float(sharding.limit))
+            assert solution.cost <= cost
+            assert solution.broken == 0.0
+            assert fits(reduced.graph, solution.choice)
+        optimal += solution.cost - reduced.constant == best
+    assert optimal > len(instances) // 2
+
+
+def test_the_kind_of_step_that_earns_more_is_taken_more_often() -> None:
+    rng, earned = np.random.default_rng(10), Earned()
+    taken = np.zeros(len(Step))
+    for _ in range(400):
+        step = earned.choose(rng)
+        taken[step] += 1
+        earned.add(step, 1.0 if step is Step.REGION else 2.0, 0.1 if step is Step.REGION else 1.0)
+    assert 0.8 * taken.sum() < taken[Step.REGION] < taken.sum()
 
 
 @pytest.mark.slow
