@@ -116,7 +116,7 @@ class Proposer:
         """`count` new mappings [count, N, H] with their sources, at the end; None in between.
 
         Args:
-            mapping: int16 [M, N, H], all that was measured.
+            mapping: int16 [M, N, H], what was measured at least cost.
             seen: what need not be proposed again, as bytes; what is proposed joins it.
             failed: int16 [F, N, H], what could not be measured.
             count: how many.

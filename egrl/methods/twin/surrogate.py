@@ -27,6 +27,8 @@ SURE = 2e-3
 """Noise below which the champion is simply the best that was measured."""
 WITHIN = 4.0
 """Measurements within so many times the noise of the best may be of the fastest mapping."""
+PREDICTED = 1600
+"""Measured mappings, those of least cost, that are predicted anew with each batch, so that its time has an end."""
 LEAST_DATA = 2
 VARIANTS = 3
 """The second batch has at least so many."""
@@ -149,9 +151,10 @@ class Surrogate:
         parts = self._profiles(tickets, mapping)
         for _ in self._proposer.learn(mapping, cost, failed, self._context.costs.noise, parts):
             yield None
-        self._conclude(mapping, tickets, told)
+        likely = mapping[np.sort(np.argsort(cost, kind="stable")[:PREDICTED])]
+        self._conclude(likely, tickets, told)
         seen = {row.tobytes() for rows in (mapping, failed, *waiting) for row in rows}
-        yield from self._proposer.propose(mapping, seen, failed, self._config.batch, self._rng)
+        yield from self._proposer.propose(likely, seen, failed, self._config.batch, self._rng)
 
     def _first(self) -> Batch:
         """The rules, and what the description likes best; each different mapping once, rules only if new to the run."""
@@ -212,7 +215,7 @@ class Surrogate:
         return averaged(archive.parts(tickets)[ran], group[ran], len(mapping))
 
     def _conclude(self, mapping: Mapping16, tickets: NDArray[np.int64], told: int) -> None:
-        """From the posterior on different mappings [M, N, H]; what was told since the last time gets its credit."""
+        """From the posterior on the different mappings [M, N, H] of least cost; what was told since gets its credit."""
         posterior, archive = self._proposer.posterior, self._context.archive
         assert posterior is not None
         mean, _ = posterior.predict(mapping)
@@ -229,6 +232,8 @@ class Surrogate:
         ran = archive.column("status")[tickets] == Status.OK
         cost = np.where(ran, archive.column("cost")[tickets], np.inf)
         near = tickets[cost <= np.nanmin(cost) * (1 + WITHIN * scales.noise)]
+        if len(near) > PREDICTED:
+            near = near[np.sort(np.argsort(archive.column("cost")[near], kind="stable")[:PREDICTED])]
         likely, _ = posterior.predict(archive.mappings(near))
         at = int(np.argmin(likely))
         learned = {**asdict(scales), "flipped": flipped}

@@ -304,6 +304,22 @@ def test_thinning_keeps_the_best_half_and_an_even_choice_of_the_rest():
     assert (np.diff(kept) > 0).all()
 
 
+def test_of_many_measurements_only_the_fastest_are_predicted_anew(monkeypatch):
+    monkeypatch.setattr("egrl.methods.twin.surrogate.PREDICTED", 6)
+    propose, known = Proposer.propose, []
+
+    def counted(self, mapping, *rest):
+        known.append(mapping)
+        return propose(self, mapping, *rest)
+
+    monkeypatch.setattr(Proposer, "propose", counted)
+    result = egrl.search(
+        "alexnet", method="twin", evals=45, settings=["method.steps=100"], bound_seconds=0.0, quiet=True
+    )
+    assert max(len(mapping) for mapping in known) == 6
+    assert result.speedup > 1.0
+
+
 def test_credit_follows_success_and_starves_nobody():
     credit = Credit.fresh(SOURCES)
     for _ in range(50):
