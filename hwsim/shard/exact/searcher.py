@@ -11,6 +11,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from hwsim.shard.exact.crossover import crossed
 from hwsim.shard.exact.graph import Floats
 from hwsim.shard.exact.messages import Messages
 from hwsim.shard.exact.regions import Regions
@@ -159,6 +160,10 @@ class Searcher:
                 self._earned.add(step, cost - solution.cost, now - before)
         self._left_s -= now - begun
         common.offer(solution)
+        if self._left_s <= 0.0 and (best := common.incumbent) is not None:
+            better = crossed(best, solution, price, common.limit, common.graph)
+            if better is not None:
+                common.offer(better)
         if self._left_s <= 0.0:
             if not self._promises(solution):
                 self._attempt = None

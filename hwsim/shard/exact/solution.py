@@ -23,7 +23,11 @@ class Solution:
 
     def copy(self) -> Solution:
         """Another with the same choices."""
-        return Solution(self._reduced, self.choice.copy())
+        return self.with_choice(self.choice.copy())
+
+    def with_choice(self, choice: Int32s) -> Solution:
+        """Another of the same instance with these choices int32 [n]."""
+        return Solution(self._reduced, choice)
 
     def refresh(self) -> None:
         """Add cost and room up anew: sums that were kept step by step have rounded."""
