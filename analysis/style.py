@@ -6,6 +6,7 @@ grey beside its black.
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from pathlib import Path
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from workloads.atomic import write_to
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)), (0, (3, 1)))
@@ -87,9 +90,14 @@ def lay_out(figure: Figure) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure without dates or random ids, so that equal figures are equal files. `path` ends as in FORMATS."""
+    """Write a figure without dates or random ids, so that equal figures are equal files. `path` ends as in FORMATS.
+
+    What is there is replaced as a whole, a link as well. OSError where the disk refuses.
+    """
     metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     import matplotlib
 
     with boxes_allowed(), matplotlib.rc_context({"svg.hashsalt": "egrl", "svg.fonttype": "none"}):
-        figure.savefig(path, metadata=metadata[path.suffix])
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=path.suffix[1:], metadata=metadata[path.suffix])
+    write_to(path, drawn.getvalue())

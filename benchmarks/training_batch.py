@@ -27,7 +27,7 @@ import egrl.integrations.pytorch as within
 from benchmarks.lines import Lines
 from benchmarks.training import BUDGETS, Where
 from benchmarks.training_models import LARGE, Training, training
-from egrl.integrations.pytorch.limit import size_of
+from egrl.integrations.pytorch.asked import size_of
 from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.timing import now
 

@@ -234,8 +234,16 @@ class Search:
         self._asked.add(int(proposals.tickets[0]))
         modelled = self.problem.evaluate(proposals.mapping, key)
         runs = modelled.status == Status.OK
+        # the caller's own: a board may use it as scratch
         return Batch(
-            modelled.repaired, proposals.source.tolist(), runs, proposals, key, modelled, self.problem, self
+            modelled.repaired.copy(),
+            proposals.source.tolist(),
+            runs,
+            proposals,
+            key,
+            modelled,
+            self.problem,
+            self,
         )
 
     @_one_at_a_time
@@ -396,10 +404,18 @@ def _counted(given: Any) -> str:
 
 
 def _fitting(results: Evaluation, batch: Batch) -> Evaluation:
-    """The evaluation, of a batch. ValueError if its mappings are of another shape than the batch's."""
+    """The evaluation, of a batch. ValueError if a column is none of the batch's problem."""
     found = np.shape(results.repaired)
     if found != batch.mapping.shape:
         raise ValueError(f"tell: expected mappings of shape {batch.mapping.shape}, received {found}")
+    for name in ("reward", "cost", "speedup", "epsilon", "status", "partial"):
+        given, known = getattr(results, name), getattr(batch._modelled, name)
+        if not isinstance(given, np.ndarray) or (given.shape, given.dtype) != (known.shape, known.dtype):
+            raise ValueError(f"tell: {name}: expected {known.dtype} {known.shape}, received {excerpt(given)}")
+    if not np.isfinite(results.reward[results.status <= Status.INVALID]).all():
+        raise ValueError(
+            "tell: reward: expected numbers unless a measurement failed, received NaN or infinity"
+        )
     return results
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 from pathlib import Path
 
 TEMPORARY = ".tmp"
@@ -11,8 +13,28 @@ TEMPORARY = ".tmp"
 
 
 def no_link(path: str, flags: int) -> int:
-    """How `open` opens a file itself, never what a link of its name leads to: its `opener`. OSError if it is a link."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    """The `opener` of a regular file itself, never of what a link of its name leads to. OSError of anything else."""
+    handle = at_once(path, flags | getattr(os, "O_NOFOLLOW", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    return handle
+
+
+def at_once(path: str, flags: int) -> int:
+    """The `opener` of a file that does not wait: a pipe that nobody reads is an OSError."""
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+    os.set_blocking(handle, True)
+    return handle
+
+
+def write_to(path: Path, data: bytes) -> None:
+    """Write what a user named: what is there is replaced as a whole, but a device or pipe is written to. OSError."""
+    if not path.exists() or path.is_file():
+        replace_file(path, data)
+        return
+    with open(path, "wb", opener=at_once) as stream:
+        stream.write(data)
 
 
 def replace_file(path: Path, data: bytes) -> None:

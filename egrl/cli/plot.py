@@ -70,7 +70,9 @@ def command(
     try:
         style.save(drawing.figure, path)
     except OSError as error:
-        raise InputError(f"--output {path}: expected a file that can be written: {error.strerror}") from error
+        raise InputError(
+            f"--output {path}: expected a file that can be written: {error.strerror or error}"
+        ) from error
     for line in drawing.remarks:
         remark("plot", line)
     if as_json:

@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 from egrl.core.failure import RunFailure
-from workloads.atomic import replace_file
+from workloads.atomic import replace_file, write_to
 from workloads.errors import InputError
 
 
@@ -32,11 +32,8 @@ def write(path: Path, data: bytes | str) -> None:
 
 def write_named(path: Path, data: bytes | str) -> None:
     """Write a file that the user named: what is there is replaced, but a device or pipe is written to."""
-    if not path.exists() or path.is_file():
-        write(path, data)
-        return
     try:
-        path.write_bytes(encoded(data))
+        write_to(path, encoded(data))
     except OSError as error:
         raise disk_failure(path, error) from error
 
@@ -44,6 +41,12 @@ def write_named(path: Path, data: bytes | str) -> None:
 def encoded(data: bytes | str) -> bytes:
     """Text as UTF-8; what it has no bytes for, from a name of a file that is not text, is written as an escape."""
     return data.encode(errors="backslashreplace") if isinstance(data, str) else data
+
+
+def check_no_link(folder: Path) -> None:
+    """RunFailure if a folder of a run has become a link, which somebody put there while the run went on."""
+    if folder.is_symlink():
+        raise disk_failure(folder, OSError(errno.ELOOP, "it has become a link"))
 
 
 def make_folder(path: Path) -> None:

@@ -9,8 +9,11 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
+from typing import cast
 
+from workloads.atomic import at_once
 from workloads.errors import InputError
 
 LOG = logging.getLogger("egrl")
@@ -26,6 +29,10 @@ class _File(logging.FileHandler):
     """A log that is not written any more once the disk refuses a line: it never harms a command."""
 
     _refused = False
+
+    def _open(self) -> TextIOWrapper:
+        """Without waiting for a reader, where it is a pipe."""
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=at_once))
 
     def emit(self, record: logging.LogRecord) -> None:
         if not self._refused:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from egrl.core.log import LOG, NAMES, ROW
+from workloads.atomic import at_once
 from workloads.errors import InputError
 
 JSON = "json:"
@@ -79,7 +80,7 @@ class _Lines(_Tracker):
         super().__init__()
         self.name_for_people = f"{JSON}{path}"
         try:
-            self._stream = path.open("a", encoding="utf-8")
+            self._stream = open(path, "a", encoding="utf-8", opener=at_once)  # noqa: SIM115
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise InputError(f"--log {JSON}{path}: expected a file that can be written: {why}") from error

@@ -40,7 +40,8 @@ def _samples(given: Any, row: int, what: str) -> Samples:
     if not numbers:
         raise ValueError(f"{what}: expected seconds, received none for mapping {row}")
     for number in numbers:
-        real = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
+        real = isinstance(number, int | float | np.integer | np.floating)
+        real = real and not isinstance(number, bool | np.timedelta64)
         failed = real and number != number and not several
         if not real or not (failed or SHORTEST_LATENCY_S <= number < LONGEST_LATENCY_S):
             raise ValueError(

@@ -85,6 +85,7 @@ def put(path: Path, content: bytes) -> None:
     """Write a chunk into its folder, which somebody may delete at any instant. RunFailure where the disk refuses."""
     for _ in range(TRIES):
         atomic.make_folder(path.parent)
+        atomic.check_no_link(path.parent)
         try:
             return replace_file(path, content)
         except FileNotFoundError:

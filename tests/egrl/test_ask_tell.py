@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -228,7 +229,8 @@ def test_mistakes_in_naming_a_folder_are_said_in_a_line():
 
 
 @pytest.mark.parametrize(
-    "wrong", [-1.0, 0.0, 1e-300, float("inf"), 1e300, "1.0", None, True, 1 + 2j, [[1.0]], 10**400]
+    "wrong",
+    [-1.0, 0.0, 1e-300, float("inf"), 1e300, "1.0", None, True, 1 + 2j, [[1.0]], 10**400, np.timedelta64(1)],
 )
 def test_what_cannot_be_seconds_is_refused_and_changes_nothing(wrong):
     search = egrl.Search("alexnet", method="random")
@@ -282,9 +284,22 @@ def test_an_evaluation_of_other_mappings_is_refused():
     evaluation = other.problem.evaluate(foreign.proposals.mapping, foreign.key)
     with pytest.raises(ValueError, match="tell: expected mappings of shape"):
         search.tell(batch, evaluation)
-    tell = search.problem.evaluate(batch.proposals.mapping, batch.key)
-    search.tell(batch, tell)
+    told = search.problem.evaluate(batch.proposals.mapping, batch.key)
+    for name, wrong in (("reward", "x"), ("reward", np.full(1, np.nan)), ("cost", np.ones(2))):
+        with pytest.raises(ValueError, match=f"tell: {name}: expected"):
+            search.tell(batch, replace(told, **{name: wrong}))
+    search.tell(batch, told)
     assert search.evaluations == 1
+
+
+def test_a_board_may_write_into_the_mappings_that_it_gets():
+    search = egrl.Search("alexnet", method="random")
+    tell_seconds(search, 1)
+    batch = search.ask(limit=2)
+    kept = batch.mapping.copy()
+    batch.mapping[:] = 99
+    search.tell(batch, [1e-9, 2e-9])
+    assert (search.result().mapping == kept[0]).all()
 
 
 def test_a_batch_that_was_told_before_its_turn_is_refused_the_second_time():

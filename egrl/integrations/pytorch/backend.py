@@ -66,17 +66,18 @@ class PlannedBackend:
         name: str,
         dynamic: bool | None,
         say: Callable[[str], object] = log.warning,
+        breaks: Callable[[], object] = lambda: None,
     ) -> None:
         """`backend` is the name of one of `BACKENDS`; `say` gets a line about each graph that is not planned.
 
+        `breaks` is called before a graph is planned that ends before its function does: others follow.
+
         InputError if the backend is another.
         """
-        if isinstance(backend, PlannedBackend):
-            raise InputError("memory_limit: expected one context, found one within another")
         if backend not in BACKENDS:
             raise InputError(f"backend: expected {' or '.join(BACKENDS)}, found {backend!r}")
         self._backend, self._dynamic = backend, dynamic
-        self.name = name
+        self.name, self._breaks = name, breaks
         self.called = False
         """True once PyTorch has given it a graph."""
         self._partitioner = Partitioner(planner, name, say)
@@ -84,6 +85,8 @@ class PlannedBackend:
     def __call__(self, gm: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
         """Compile one graph; `kwargs` are `mode` and `options`, as in `torch.compile`."""
         self.called = True
+        if (reason := getattr(gm, "compile_subgraph_reason", None)) is not None and reason.graph_break:
+            self._breaks()
         if self._backend == "aot_eager":
             from torch._dynamo.backends.common import aot_autograd
             from torch._dynamo.backends.debugging import boxed_nop

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from egrl.integrations.pytorch import step_file
+from egrl.integrations.pytorch.asked import size_of
 from egrl.integrations.pytorch.backend import BACKENDS, HOST_BACKEND, PlannedBackend
 from egrl.integrations.pytorch.joint import JointGraph
-from egrl.integrations.pytorch.limit import size_of
 from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.plan import plan_of

@@ -4,52 +4,40 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
+import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import torch
 from torch._dynamo.exc import ShortenTraceback
-from torch.utils._python_dispatch import _disable_current_modes
 
-from egrl.api import search
 from egrl.core import atomic
 from egrl.integrations.pytorch import plan as plans
+from egrl.integrations.pytorch.asked import Limit, asked, may_be_written
 from egrl.integrations.pytorch.backend import HOST_BACKEND, PlannedBackend
-from egrl.integrations.pytorch.compiled import Memory, UnreadableCodeError, memory_of
-from egrl.integrations.pytorch.fitting import Compiled, fastest_within
+from egrl.integrations.pytorch.compiled import UnreadableCodeError, memory_of
 from egrl.integrations.pytorch.fusion import fused
 from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError
 from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.plan import Plan
 from egrl.integrations.pytorch.times import TIMES, host_Bps, main_device
 from egrl.integrations.pytorch.versions import check_version
-from egrl.methods import find_method
 from egrl.runs.progress import compiling, note_if_slow
-from egrl.runs.result import Result
-from hwsim.problem import Mapping16
-from hwsim.training.device import Device
-from hwsim.training.problem import TrainingConfig, TrainingProblem
 from workloads.errors import InputError
-from workloads.text import read_quantity, size_text
+from workloads.text import size_text
 from workloads.training_step import TrainingStep
 
-NEAR_ENOUGH = 1e-3
-"""A plan within this share of the bound is not improved further: times of ops are known less well."""
 CLEAR = "\r\033[K"
 """Goes to the start of a terminal's line, and clears it."""
 LARGE_RESULT = 0.01
 """Results that take this share of the peak suggest that a loss is computed elsewhere."""
-MOST_BPS = 1e18
-"""No copy is as fast."""
-SCALAR_BYTES = 64
-"""Left free of every limit that is simulated, for scalars that no graph has: the gradient of a loss, which the caller
-of `backward` holds during the whole pass, and numbers that ops wrap."""
+ONE_CONTEXT = threading.Lock()
+"""Held by the context that has replaced `torch.compile`."""
 INDUCTOR_MARGIN = 0.05
 """Share of the limit that is left free where only the simulation knows the peak under inductor."""
 
@@ -62,126 +50,8 @@ class MemoryLimitError(ShortenTraceback):
         super().__init__(message, first_useful_frame=sys._getframe(1))
 
 
-@dataclass(frozen=True)
-class Limit:
-    """What a plan must keep to, and how it is searched for.
-
-    Attributes:
-        bytes: memory that the step may take; None if `fraction` says it.
-        fraction: of the peak of keeping every value; None if `bytes` says it.
-        reserved: bytes that the step cannot have: the optimizer's state, other models, the driver.
-        method: what searches for the plan, of `egrl list methods`.
-        seconds: of the search.
-        seed: of the search.
-        host_Bps: bytes per second of copies to the host and back; both 0: nothing is kept there; None: as measured.
-    """
-
-    bytes: int | None
-    fraction: float | None
-    reserved: int
-    method: str
-    seconds: float
-    seed: int
-    host_Bps: tuple[float, float] | None = (0.0, 0.0)
-
-    def plan(self, step: TrainingStep, margin: float = 0.0) -> tuple[Plan, int]:
-        """The best plan that is found for a step, and the bytes that it holds after the forward pass.
-
-        `margin` is the share of the limit that is left free. InputError if no plan within the limit is found.
-        """
-        made, problem, mapping = self._found(step, self._device(1 - margin), margin)
-        away = {value.name for value in made.offload}
-        saved = [number for number in problem.saved(mapping) if step.values[number].name not in away]
-        stays = {*saved, *(int(step.owner[number]) for number in step.outputs)}
-        stays |= {number for number, value in enumerate(step.values) if value.role in ("parameter", "input")}
-        return made, sum(step.values[number].size_bytes for number in stays)
-
-    def plan_compiled(
-        self, step: TrainingStep, memory: Callable[[Sequence[str]], Memory]
-    ) -> tuple[Plan, int]:
-        """The same within the limit as it is compiled: `memory` of what is kept, by names, without what is reserved.
-
-        InputError if no plan within the limit is found.
-        """
-        everything = [step.values[number].name for number in step.candidates]
-        whole = memory(everything)
-        all_bytes = whole.peak_bytes + self.reserved
-        limit = self.bytes if self.fraction is None else int(self.fraction * all_bytes)
-        assert limit is not None
-        all_made, _, _ = self._found(step, Device("all", memory_fraction=1.0))
-
-        def compiled(plan: Plan) -> Compiled:
-            taken = whole if list(plan.keep) == list(all_made.keep) else memory(plan.keep)
-            peak = taken.peak_bytes + self.reserved
-            # the bound was proved within a simulated limit, and says nothing of this one
-            plan = replace(
-                plan, limit_bytes=limit, peak_bytes=peak, all_peak_bytes=all_bytes, bound_seconds=0.0
-            )
-            return Compiled(plan, peak, taken.held_bytes)
-
-        def search(limit_bytes: int) -> Plan:
-            return self._found(step, Device("limit", memory_bytes=limit_bytes))[0]
-
-        if all_bytes <= limit:
-            found = compiled(all_made)
-        else:
-            found = fastest_within(limit, int(limit * all_made.peak_bytes / all_bytes), search, compiled)
-        return found.plan, found.held_bytes
-
-    def _found(
-        self, step: TrainingStep, device: Device, margin: float = 0.0
-    ) -> tuple[Plan, TrainingProblem, Mapping16]:
-        """The best plan within the memory of a device, with its problem and mapping."""
-        taken = self.reserved + SCALAR_BYTES
-        problem = TrainingProblem(step, device, TrainingConfig(reserved_bytes=taken, gap=NEAR_ENOUGH))
-        mapping, bound = np.ones((len(problem.space.nodes), 1), np.int16), 0.0
-        if problem.keep_all[1] > problem.limit_bytes:
-            result = self._search(problem)
-            mapping = problem.baseline.mapping if result.mapping is None else result.mapping
-            bound = result.bound or 0.0
-        return plans.plan_of(problem, mapping, bound, margin), problem, mapping
-
-    def _search(self, problem: TrainingProblem) -> Result:
-        exact, threads = self.method == "exact", torch.get_num_threads()
-        try:
-            # compilation runs under modes in which tensors have no data
-            with _disable_current_modes():
-                return self._searched(problem, exact)
-        finally:
-            torch.set_num_threads(threads)  # PyTorch refuses to go on compiling with another number
-
-    def _searched(self, problem: TrainingProblem, exact: bool) -> Result:
-        return search(
-            problem,
-            method=self.method,
-            seed=self.seed,
-            settings=[f"method.seconds={self.seconds}"] if exact else [],
-            seconds=None if exact else self.seconds,
-        )
-
-    def _device(self, share: float) -> Device:
-        """What has this share of the limit."""
-        to, back = self.host_Bps or (0.0, 0.0)
-        if self.fraction is not None:
-            return Device("limit", 0, self.fraction * share, to, back)
-        assert self.bytes is not None
-        return Device("limit", int(self.bytes * share), 0.0, to, back)
-
-
 class Plans(list[Plan]):
     """The plans that were made, one per graph, in the order of compilation."""
-
-
-def size_of(limit: str | int, name: str = "limit") -> int:
-    """Bytes of "6 GiB", "512MB" or a number of bytes. InputError if it is none above 0."""
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
-        return limit
-    # A text without a unit is more likely a slip than a number of bytes; neither is a bandwidth ("/s") one.
-    named = isinstance(limit, str) and limit.strip().upper().endswith("B")
-    size = int(read_quantity(str(limit)) or 0) if named else 0
-    if size <= 0:
-        raise InputError(f'{name}: expected bytes above 0 such as "6 GiB" or 6442450944, found {limit!r}')
-    return size
 
 
 @contextlib.contextmanager
@@ -224,9 +94,9 @@ def memory_limit(
         MemoryLimitError: when the function first runs, if no plan within the limit is found.
     """
     check_version()
-    asked = _limit(limit, fraction, reserved, plan, method, seconds, seed, offload)
+    limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload)
     given = None if plan is None else plans.read(str(plan))
-    if save is not None and (Path(save).is_dir() or not Path(save).parent.is_dir()):
+    if save is not None and not may_be_written(save):
         raise InputError(f"save: expected a file in a folder that exists, found {str(save)!r}")
     made = Plans()
 
@@ -238,13 +108,19 @@ def memory_limit(
         name = _name_of(model)
         _check_compiled(model, name)
         report = _Report(made, save, quiet)
-        planner = _Planner(asked, given, backend, report)
-        planned = PlannedBackend(backend, planner, name, bool(dynamic), report.say)
+        planner = _Planner(limits, given, backend, report, model)
+        planned = PlannedBackend(backend, planner, name, bool(dynamic), report.say, planner.breaks)
         return _watched(original(model, backend=planned, dynamic=bool(dynamic), **kwargs), planned, report)
 
-    original = torch.compile
-    with mock.patch.object(torch, "compile", compile_within):
-        yield made
+    # `torch.compile` is the whole process's: of two contexts at once, one would leave it as the other made it
+    if not ONE_CONTEXT.acquire(blocking=False):
+        raise InputError("memory_limit: expected one context at a time, found another that has not ended")
+    try:
+        original = torch.compile
+        with mock.patch.object(torch, "compile", compile_within):
+            yield made
+    finally:
+        ONE_CONTEXT.release()
 
 
 def _watched(compiled: Any, planned: PlannedBackend, report: _Report) -> Any:
@@ -288,45 +164,6 @@ def _check_compiled(model: Any, name: str) -> None:
         )
 
 
-def _limit(
-    limit: str | int | None,
-    fraction: float | None,
-    reserved: str | int,
-    plan: str | Path | None,
-    method: str,
-    seconds: float,
-    seed: int,
-    offload: bool | str,
-) -> Limit:
-    if sum(given is not None for given in (limit, fraction, plan)) != 1:
-        raise InputError("memory_limit: expected one of limit, fraction and plan, found none or several")
-    if fraction is not None and not (isinstance(fraction, int | float) and 0 < fraction <= 1):
-        raise InputError(f"fraction: expected a number above 0 and at most 1, found {fraction!r}")
-    if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
-        raise InputError(f"seconds: expected a number above 0, found {seconds!r}")
-    find_method(method)
-    room = None if limit is None else size_of(limit)
-    taken = size_of(reserved, "reserved") if reserved else 0
-    if room is not None and taken >= room:
-        raise InputError(
-            f"reserved: expected less than the limit of {size_text(room)}, found {size_text(taken)}"
-        )
-    return Limit(room, fraction, taken, method, seconds, seed, _rates(offload))
-
-
-def _rates(offload: bool | str) -> tuple[float, float] | None:
-    """`Limit.host_Bps` of the argument `offload`. InputError if it is no rate."""
-    if isinstance(offload, bool):
-        return None if offload else (0.0, 0.0)
-    named = isinstance(offload, str) and offload.strip().upper().endswith("B/S")
-    rate = float(read_quantity(offload) or 0.0) if named else 0.0
-    if not 1 <= rate <= MOST_BPS:
-        raise InputError(
-            f'offload: expected True, False or bytes per second such as "25 GB/s", found {offload!r}'
-        )
-    return rate, rate
-
-
 @dataclass
 class _Report:
     """Where plans go when they are made."""
@@ -338,7 +175,7 @@ class _Report:
     def __call__(self, plan: Plan) -> None:
         self.made.append(plan)
         if self.save is not None:
-            atomic.write(Path(self.save), plans.dumps(self.made))
+            atomic.write_named(Path(self.save), plans.dumps(self.made))
         if not self.quiet:
             self.say(str(plan))
 
@@ -378,10 +215,25 @@ class _Report:
 class _Planner:
     """Makes the plan of each graph of one compiled function, or takes it from the given ones."""
 
-    def __init__(self, limit: Limit, given: Sequence[Plan] | None, backend: str, report: _Report) -> None:
+    def __init__(
+        self,
+        limit: Limit,
+        given: Sequence[Plan] | None,
+        backend: str,
+        report: _Report,
+        model: Any = None,
+    ) -> None:
+        """`model` is what is compiled, whose parameters are asked for if it has several graphs."""
         self._limit, self._given, self._backend, self._report = limit, given, backend, report
+        self._model, self._several = model, False
         self._held: dict[int, int] = {}
         """By the number of a compiled frame: bytes that its graph holds while later graphs run."""
+        self._own: dict[int, int] = {}
+        """By the same number: bytes of its parameters and buffers."""
+
+    def breaks(self) -> None:
+        """The function has several graphs."""
+        self._several = True
 
     def __call__(self, joint: JointGraph) -> Cut:
         """How a joint graph is cut. MemoryLimitError if nothing fits."""
@@ -450,29 +302,58 @@ class _Planner:
         if not joint.step.candidates:
             raise UnsupportedGraphError("it has no value that could be computed again")
         frame = _frame()
+        values = joint.step.values
+        self._own[frame] = sum(value.size_bytes for value in values if value.role == "parameter")
         earlier = sum(held for other, held in self._held.items() if other != frame)
+        elsewhere = earlier + self._later()
         limit = (
             self._limit
             if self._limit.bytes is None
-            else replace(self._limit, reserved=self._limit.reserved + earlier)
+            else replace(self._limit, reserved=self._limit.reserved + elsewhere)
         )
         with self._report.planning(joint, limit.seconds):
             joint = TIMES.measure(joint, self._report.progress)
             self._report.passing(f"searching for a plan, {limit.seconds:g} s at most")
-            plan, self._held[frame] = self._within(limit, joint, earlier)
+            plan, self._held[frame] = self._within(limit, joint, elsewhere)
         return plan
 
-    def _within(self, limit: Limit, joint: JointGraph, earlier: int) -> tuple[Plan, int]:
-        """As `_best`, with a word about what earlier graphs of the function hold if nothing fits."""
+    def _later(self) -> int:
+        """Bytes of the parameters of graphs that are not known yet, and of their gradients, which are made before a
+        graph's own backward pass; 0 if the function is one graph."""
+        if not self._several:
+            return 0
+        tensors = tensors_of(self._model)
+        unknown = max(sum(tensor.nbytes for tensor in tensors) - sum(self._own.values()), 0)
+        return unknown + min(unknown, sum(tensor.nbytes for tensor in tensors if tensor.requires_grad))
+
+    def _within(self, limit: Limit, joint: JointGraph, elsewhere: int) -> tuple[Plan, int]:
+        """As `_best`, with a word about what other graphs of the function hold if nothing fits."""
         try:
             return self._best(limit, joint)
         except InputError as error:
-            if not earlier:
+            if not elsewhere:
                 raise
             raise InputError(
-                f"{error}. Earlier graphs of the same function, planned before this one was known, hold"
-                f" {size_text(earlier)} of this: compile it as one graph; fullgraph=True says where it breaks"
+                f"{error}. Other graphs of the same function hold {size_text(elsewhere)} of this, those before it as"
+                " they were planned when it was not known: compile it as one graph; fullgraph=True says where it breaks"
             ) from None
+
+
+def tensors_of(model: Any) -> list[torch.Tensor]:
+    """Parameters and buffers of the modules that a module, or a function by its names, refers to; each storage once."""
+    function = inspect.unwrap(model) if callable(model) else model
+    owner = getattr(function, "__self__", None)
+    code = getattr(function, "__code__", None)
+    known = getattr(function, "__globals__", {})
+    reached = [model, function, owner, *getattr(owner, "__dict__", {}).values()]
+    reached += [known.get(name) for name in getattr(code, "co_names", ())]
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # a name that has no value yet
+            reached.append(cell.cell_contents)
+    modules = [module for module in reached if isinstance(module, torch.nn.Module)]
+    tensors = [t for module in modules for t in (*module.parameters(), *module.buffers())]
+    dense = [tensor for tensor in tensors if tensor.layout is torch.strided]
+    return list({tensor.untyped_storage().data_ptr(): tensor for tensor in dense}.values())
 
 
 def _frame() -> int:

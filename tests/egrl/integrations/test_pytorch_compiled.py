@@ -16,6 +16,7 @@ from benchmarks.training_models import SMALL
 from benchmarks.training_models import training as network
 from egrl.integrations.pytorch import compiled, limit
 from egrl.integrations.pytorch import plan as plans
+from egrl.integrations.pytorch.asked import Limit
 from egrl.integrations.pytorch.backend import PlannedBackend
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
@@ -128,7 +129,7 @@ def test_a_limit_under_inductor_is_kept_and_used() -> None:
     assert plan.margin == 0
 
 
-def planner(room: limit.Limit, given: list[plans.Plan] | None) -> tuple[Any, limit.Plans]:
+def planner(room: Limit, given: list[plans.Plan] | None) -> tuple[Any, limit.Plans]:
     """What plans under inductor, quietly; the list of its plans."""
     made = limit.Plans()
     return limit._Planner(room, given, "inductor", limit._Report(made, None, quiet=True)), made
@@ -141,7 +142,7 @@ def test_the_simulation_must_do_where_the_code_cannot_be_read(
     model, inputs = chain()
     joint = capture_joint(model, *inputs, backend="inductor")
     monkeypatch.setattr(compiled, "_code", lambda *args: ("call = None", {}))
-    plan, made = planner(limit.Limit(None, 1.0, 0, "annealing", 0.2, 0), None)
+    plan, made = planner(Limit(None, 1.0, 0, "annealing", 0.2, 0), None)
     plan(joint)
     assert made[0].margin == limit.INDUCTOR_MARGIN
     assert made[0].peak_bytes <= 0.95 * made[0].all_peak_bytes
@@ -157,6 +158,6 @@ def test_a_given_plan_above_its_limit_is_reported(capsys: pytest.CaptureFixture[
     everything = tuple(joint.step.values[number].name for number in joint.step.candidates)
     for room, told in ((1 << 30, False), (1 << 10, True)):
         given = plans.Plan("net", joint.step.graph, everything, room, room, 1.0, room, 1.0)
-        plan, _ = planner(limit.Limit(room, None, 0, "exact", 1.0, 0), [given])
+        plan, _ = planner(Limit(room, None, 0, "exact", 1.0, 0), [given])
         plan(joint)
         assert ("above its limit of 1 KiB" in capsys.readouterr().err) == told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -107,7 +108,7 @@ def log_a_line(path: Path) -> None:
     log("text")
 
 
-@pytest.mark.parametrize(
+WRITTEN = pytest.mark.parametrize(
     ("name", "write"),
     [
         ("lines.jsonl", add_a_line),
@@ -116,6 +117,10 @@ def log_a_line(path: Path) -> None:
         ("metrics.csv", lambda path: MetricsFile(path).cut_back(b"")),
     ],
 )
+"""What a run writes into its folder bit by bit."""
+
+
+@WRITTEN
 def test_files_are_opened_without_following_links(name: str, write: Callable[[Path], None], own, tmp_path):
     """Also if a link comes to be while the run goes on."""
     own.write_text("generation\n")
@@ -123,6 +128,54 @@ def test_files_are_opened_without_following_links(name: str, write: Callable[[Pa
     with contextlib.suppress(OSError, RunFailure):
         write(tmp_path / name)
     assert own.read_text() == "generation\n"
+
+
+@WRITTEN
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, write: Callable[[Path], None], tmp_path):
+    os.mkfifo(tmp_path / name)
+    with contextlib.suppress(OSError, RunFailure, InputError):
+        write(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["mappings", "checkpoint"])
+def test_a_folder_that_becomes_a_link_while_the_run_goes_on_is_not_written_through(name, tmp_path):
+    elsewhere, out = tmp_path / "elsewhere", tmp_path / "run"
+    elsewhere.mkdir()
+
+    def meddle(row: dict[str, object]) -> None:
+        if row["generation"] == 2:
+            shutil.rmtree(out / name, ignore_errors=True)
+            (out / name).symlink_to(elsewhere, target_is_directory=True)
+
+    with pytest.raises(RunFailure, match=rf"cannot write .*{name}: it has become a link"):
+        egrl.search(
+            "alexnet",
+            method="random",
+            gens=4,
+            out=out,
+            on_generation=meddle,
+            checkpoint_seconds=0.0,
+            quiet=True,
+        )
+    assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("log", ["{}", "json:{}"])
+def test_a_log_is_no_pipe_that_nobody_reads(log, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    refuse(
+        capsys,
+        ["run", "--workload", "alexnet", "--gens", "1", "--log", log.format(tmp_path / "pipe")],
+        "expected a file that can be written",
+    )
+
+
+def test_a_figure_replaces_a_link_and_not_what_it_leads_to(run, own, tmp_path, capsys):
+    strange = Path(shutil.copytree(run, tmp_path / "strange"))
+    (strange / "curves.png").symlink_to(own)
+    assert main(["plot", "curves", str(strange)]) == 0
+    assert own.read_text() == OWN
+    assert (strange / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_links_that_others_keep_beside_runs_do_not_matter(tmp_path):
