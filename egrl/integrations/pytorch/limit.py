@@ -112,13 +112,18 @@ def memory_limit(
         planned = PlannedBackend(backend, planner, name, bool(dynamic), report.say, planner.breaks)
         return _watched(original(model, backend=planned, dynamic=bool(dynamic), **kwargs), planned, report)
 
-    # `torch.compile` is the whole process's: of two contexts at once, one would leave it as the other made it
+    original = torch.compile
+    with _alone(), mock.patch.object(torch, "compile", compile_within):
+        yield made
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """InputError if another context is active: of two, one would leave `torch.compile` as the other made it."""
     if not ONE_CONTEXT.acquire(blocking=False):
         raise InputError("memory_limit: expected one context at a time, found another that has not ended")
     try:
-        original = torch.compile
-        with mock.patch.object(torch, "compile", compile_within):
-            yield made
+        yield
     finally:
         ONE_CONTEXT.release()
 
