@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,12 @@ import pytest
 from commands import module_of
 from players import agent, settings
 
-from benchmarks import critic, training_host, twin_figure
+from benchmarks import critic, shard_steps, training_host, twin_figure
 from benchmarks import training as training_benchmark
+from hwsim.shard.exact.reduce import reduce
+from make_sharding import make
 from subjects import PROBLEMS
+from workloads.load_sharding import load_sharding
 
 
 @pytest.mark.slow
@@ -86,3 +90,20 @@ def test_the_page_of_training_has_the_table_of_its_data():
         assert line in page
     for line in training_host.table(docs / "data" / "training-host").splitlines():
         assert line in page
+
+
+@pytest.mark.slow
+def test_the_ablation_of_exact_on_sharding_takes_the_parts_out_and_puts_them_back(tmp_path):
+    file = tmp_path / "made.json"
+    file.write_text(json.dumps(make(2, 120, 5, alike=0.4)))
+    sharding = load_sharding(str(file))
+    with shard_steps.without("all"):
+        merged = reduce(sharding).graph.nodes
+    with shard_steps.without("nor merging"):
+        assert reduce(sharding).graph.nodes > merged
+    assert reduce(sharding).graph.nodes == merged
+    rows = [row.split() for row in shard_steps.rows(str(file), 0.3, 2)]
+    assert len(rows) == len(shard_steps.VARIANTS)
+    ratios = [[float(word) for word in row[-3:]] for row in rows]
+    assert min(cost for *costs, _ in ratios for cost in costs) == 1.0
+    assert all(bound <= 1.0 for *_, bound in ratios)

@@ -34,6 +34,11 @@ ROOT = Path(__file__).resolve().parents[2]
     metavar="FOLDER",
     help="where the instances of shard are (.json, .json.gz); needed for it alone",
 )
+@click.option(
+    "--share",
+    type=click.FloatRange(0.001, 1.0),
+    help="what shard has of the contest's seconds; for it alone [1]",
+)
 @flags.jobs()
 @flags.workers()
 @flags.output("the plan and its results as one JSON document")
@@ -42,6 +47,7 @@ def command(
     quick: bool,
     out: str | None,
     instances: str | None,
+    share: float | None,
     jobs: int,
     workers: int,
     quiet: bool,
@@ -59,7 +65,9 @@ def command(
         wanted = "a folder of instances" if instances is None else f"none for {paper}"
         raise InputError(f"--instances: expected {wanted}, found {instances or 'none'}")
     if instances is not None:
-        plan = replace(plan, instances=instances)
+        plan = replace(plan, instances=instances, share=plan.share if share is None else share)
+    elif share is not None:
+        raise InputError(f"--share: expected none for {paper}, found {share:g}")
     folder = Path(out or f"reproduce-{paper}{'-quick' if quick else ''}")
 
     say = sayer("reproduce", quiet)
