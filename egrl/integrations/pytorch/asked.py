@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,14 @@ class Limit:
             return Device("limit", 0, self.fraction * share, to, back)
         assert self.bytes is not None
         return Device("limit", int(self.bytes * share), 0.0, to, back)
+
+
+def simulated_peak(step: TrainingStep, keep: Collection[str]) -> int:
+    """Bytes at the peak of a step that was not measured and keeps these values: the scratch of its ops is missing."""
+    timed = replace(step, ops=tuple(replace(op, seconds=1.0) for op in step.ops))
+    problem = TrainingProblem(timed, Device("all", memory_fraction=1.0))
+    kept = np.array([[name in keep] for name in problem.space.nodes], np.int16)
+    return int(problem.peak_bytes(kept[None])[0])
 
 
 def size_of(limit: str | int, name: str = "limit") -> int:

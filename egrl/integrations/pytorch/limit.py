@@ -18,7 +18,7 @@ from torch._dynamo.exc import ShortenTraceback
 
 from egrl.core import atomic
 from egrl.integrations.pytorch import plan as plans
-from egrl.integrations.pytorch.asked import Limit, asked, may_be_written
+from egrl.integrations.pytorch.asked import Limit, asked, may_be_written, simulated_peak
 from egrl.integrations.pytorch.backend import HOST_BACKEND, PlannedBackend
 from egrl.integrations.pytorch.compiled import UnreadableCodeError, memory_of
 from egrl.integrations.pytorch.fusion import fused
@@ -286,14 +286,13 @@ class _Planner:
             raise InputError(
                 f"the plan of {plan.name}: keep: expected values of its graph, found {min(unknown)!r}"
             )
-        if self._backend == "inductor":
-            self._check_compiled(joint, plan)
+        self._check_peak(joint, plan)
         return plan
 
-    def _check_compiled(self, joint: JointGraph, plan: Plan) -> None:
-        """Say so if a given plan takes more than its limit when it is compiled."""
+    def _check_peak(self, joint: JointGraph, plan: Plan) -> None:
+        """Say so if a given plan takes more than its limit."""
         try:
-            peak = memory_of(joint, joint.positions(plan.keep)).peak_bytes
+            peak = self._peak(joint, plan)
         except UnreadableCodeError as reason:
             self._report.say(f"{plan.name}: its peak as it is compiled is not known: {reason}")
         else:
@@ -302,6 +301,12 @@ class _Planner:
                     f"{plan.name}: as it is compiled, its peak is {size_text(peak)}, above its limit of"
                     f" {size_text(plan.limit_bytes)}: plan it with memory_limit, which compiles what it plans"
                 )
+
+    def _peak(self, joint: JointGraph, plan: Plan) -> int:
+        """Bytes of a given plan at its peak, whatever it says itself; with values on the host what it says."""
+        if self._backend == "inductor":
+            return memory_of(joint, joint.positions(plan.keep)).peak_bytes
+        return plan.peak_bytes if plan.offload else simulated_peak(joint.step, plan.keep)
 
     def _planned(self, joint: JointGraph) -> Plan:
         if not joint.step.candidates:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
+from pathlib import Path
 from types import MethodType, SimpleNamespace
 
 import pytest
@@ -11,6 +13,7 @@ from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 from torch import nn
 
 import egrl.integrations.pytorch as training
+from egrl.integrations.pytorch import plan as plans
 from egrl.integrations.pytorch.limit import tensors_of
 from egrl.integrations.pytorch.peak import peak_of
 
@@ -77,3 +80,24 @@ def test_the_tensors_of_what_is_compiled_are_found_by_its_names() -> None:
     ]
     found = [len(tensors_of(case)) for case in cases]
     assert found == [2, 2, 2, 0, 5]
+
+
+def test_the_peak_of_a_given_plan_is_not_taken_from_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, inputs = (
+        nn.Sequential(*(nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in range(4))),
+        torch.ones(64, 32),
+    )
+    file = tmp_path / "plan.json"
+    with training.memory_limit(fraction=0.9, seconds=1, quiet=True, save=file) as made:
+        torch.compile(lambda x: model(x).sum(), backend="aot_eager")(inputs)
+    everything = [replace(made[0], peak_bytes=0, limit_bytes=made[0].peak_bytes // 2)]
+    for given, told in ((made, False), (everything, True)):
+        torch._dynamo.reset()
+        file.write_text(plans.dumps(given))
+        capsys.readouterr()
+        with training.memory_limit(plan=file):
+            step = torch.compile(lambda x: model(x).sum(), backend="aot_eager")
+        step(inputs)
+        assert ("above its limit" in capsys.readouterr().err) == told
