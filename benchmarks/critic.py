@@ -10,8 +10,9 @@ mark the champion that the method names is judged without noise (`chosen`), and 
 
 Variants: `egrl`, as it comes; `alone`, without the critic; `no-context`: op times do not depend on what went before;
 `no-residual`; `noise-0`, `noise-20`: the per cent of noise of op times; `half`: half of the ops never have a time;
-`cold`: from no mapping and no rule; `ea`, `annealing` and `twin-totals`, which use no profile, with `--rival-evals`
-evaluations (`twin-totals`: 400 at most). All but `cold` begin with the same measurements, `--start rules`.
+`fused`: of each two ops in a row only the sum is known, and each is told half of it; `cold`: from no mapping and no
+rule; `ea`, `annealing` and `twin-totals`, which use no profile, with `--rival-evals` evaluations (`twin-totals`: 400
+at most). All but `cold` begin with the same measurements, `--start rules`.
 
 The second table compares the champions of `egrl` with those of each rival, paired by seed: the mean logarithm of the
 ratio of their speedups and its 95 % interval by Student's t.
@@ -74,7 +75,7 @@ class Bench:
         self.exact = NnpiProblem(network, chip)
         rng = np.random.default_rng([seed, 1])
         self._hidden = rng.random(len(self.noisy.parts)) < (0.5 if variant == "half" else 0.0)
-        self._totals = variant.endswith("-totals")
+        self._totals, self._fused = variant.endswith("-totals"), variant == "fused"
         self.true: list[float] = []
 
     def measure(self, mapping: np.ndarray, key: np.ndarray) -> Evaluation:
@@ -84,7 +85,11 @@ class Bench:
         assert found.parts is not None
         if self._totals:
             return replace(found, parts=None)
-        return replace(found, parts=np.where(self._hidden, np.float32(np.nan), found.parts))
+        parts = np.where(self._hidden, np.float32(np.nan), found.parts)
+        if self._fused:
+            pairs = parts[:, : parts.shape[1] // 2 * 2].reshape(len(parts), -1, 2)
+            pairs[:] = pairs.mean(axis=2, keepdims=True)
+        return replace(found, parts=parts)
 
 
 def run(workload: str, variant: str, seed: int, evals: int) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def test_the_figure_of_the_twin_shows_a_mark_only_where_every_board_has_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["egrl", "half"])
+@pytest.mark.parametrize("variant", ["egrl", "half", "fused"])
 def test_the_benchmark_of_the_critic_judges_without_noise_and_hides_what_it_says(variant, tmp_path, capsys):
     found = critic.run("alexnet", variant, 0, 25)
     assert found["chosen"]["25"] <= found["best"]["25"]
@@ -67,6 +67,7 @@ def test_the_benchmark_of_the_critic_judges_without_noise_and_hides_what_it_says
     parts = bench.measure(start, key).parts
     assert parts is not None
     assert np.isnan(parts).any() == (variant == "half")
+    assert (parts[0, 0] == parts[0, 1]) == (variant == "fused")
     assert bench.true == [1.0]
     assert bench.noisy.evaluate(start, key).speedup[0] != 1.0
     critic.table([{"workload": "alexnet", "variant": variant, "seed": 0, **found}])
