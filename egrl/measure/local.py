@@ -17,9 +17,29 @@ import numpy as np
 from egrl.core.failure import RunFailure
 from egrl.core.interrupts import leave_to_parent
 from egrl.core.proposals import Proposals
-from hwsim.problem import Evaluation, Keys, Mapping16, Problem
+from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 
 MAX_RESTARTS = 3
+
+
+def evaluated(problem: Problem, mapping: Mapping16, key: Keys) -> Evaluation:
+    """What a problem says of mappings int16 [B, N, H], which may be a plug-in's: it gets a copy, and is not believed.
+
+    ValueError, which names the problem, if the evaluation is not of these rows, or a cost is no number where it ran.
+    """
+    found = problem.evaluate(mapping.copy(), key)
+    name = problem.about.name
+    if len(found) != len(mapping) or found.repaired.shape != mapping.shape:
+        shape = found.repaired.shape
+        raise ValueError(
+            f"{name}: evaluate: expected {len(mapping)} rows, mappings {mapping.shape}, found {shape}"
+        )
+    ran = (found.status == Status.OK) & ~found.partial
+    if not np.isfinite(found.cost[ran]).all() or not np.isfinite(found.speedup[ran]).all():
+        raise ValueError(
+            f"{name}: evaluate: expected finite costs and speedups where a mapping ran, found others"
+        )
+    return found
 
 
 class InProcess:
@@ -31,7 +51,7 @@ class InProcess:
 
     def submit(self, proposals: Proposals, key: Keys) -> None:
         """Measure at once."""
-        evaluation = self._problems[proposals.problem].evaluate(proposals.mapping, key)
+        evaluation = evaluated(self._problems[proposals.problem], proposals.mapping, key)
         self._done.append((proposals, evaluation))
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
@@ -79,7 +99,7 @@ def _hold(problems: Sequence[Problem]) -> None:
 
 
 def _measure(problem: int, mapping: Mapping16, key: Keys) -> Evaluation:
-    return _held[problem].evaluate(mapping, key)
+    return evaluated(_held[problem], mapping, key)
 
 
 class ProcessPool:

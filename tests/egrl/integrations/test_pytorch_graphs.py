@@ -18,7 +18,7 @@ from egrl.integrations.pytorch.limit import tensors_of
 from egrl.integrations.pytorch.peak import peak_of
 
 CPU = torch.device("cpu")
-pytestmark = QUIET
+pytestmark = [*QUIET, pytest.mark.slow]
 
 
 def test_what_earlier_graphs_hold_is_said() -> None:

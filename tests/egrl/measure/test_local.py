@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,3 +77,31 @@ def test_a_pool_whose_workers_always_die_gives_up_in_one_line(problem):
             collect(pool, 2)
     finally:
         pool.close()
+
+
+def test_a_problem_gets_copies_and_its_answers_are_looked_at(problem):
+    class Careless:
+        about, answer = problem.about, staticmethod(lambda found: found)
+
+        def evaluate(self, mapping, key):
+            found = problem.evaluate(mapping, key)
+            mapping[:] = 0
+            return self.answer(found)
+
+    proposed, keys = batch(problem, 3, 0)
+    kept = proposed.mapping.copy()
+    careless = Careless()
+    assert np.array_equal(
+        local.evaluated(careless, proposed.mapping, keys).cost, problem.evaluate(kept, keys).cost
+    )
+    assert (proposed.mapping == kept).all()
+    for answer, words in (
+        (lambda found: found.rows(slice(1)), "expected 3 rows"),
+        (
+            lambda found: replace(found, cost=np.full(3, np.nan), status=np.zeros(3, np.int8)),
+            "expected finite costs",
+        ),
+    ):
+        careless.answer = answer
+        with pytest.raises(ValueError, match=rf"{problem.about.name}: evaluate: {words}"):
+            local.evaluated(careless, proposed.mapping, keys)
