@@ -108,7 +108,7 @@ def certified(graph: Graph, messages: Messages, price: Floats, constant: float) 
 
 FIRST_PRICES = 0.01
 """All room, at the prices to begin with, costs this share of the first bound."""
-FALL = 30
+FALL = 100
 """Iterations after which a step of the prices is half the first."""
 FALLEN = 0.7
 """Where the bound falls to this share of the best, the prices go back and their steps are halved."""
