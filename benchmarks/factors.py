@@ -174,13 +174,13 @@ def search_model(problem: NnpiProblem, seed: int, arm: str, evaluations: int) ->
 
 def logs(
     lines: list[dict[str, Any]], arm: str, mark: int, kinds: tuple[str, ...]
-) -> dict[tuple[str, str], float]:
-    """Log speedups of an arm at a mark by network and kind."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for line in lines:
-        if line["arm"] == arm and line["kind"] in kinds and str(mark) in line["marks"]:
-            found.setdefault((line["workload"], line["kind"]), []).append(np.log(line["marks"][str(mark)]))
-    return {board: fmean(values) for board, values in found.items()}
+) -> dict[tuple[str, str, int], float]:
+    """Log speedups of an arm at a mark by network, kind, and board or seed."""
+    return {
+        (line["workload"], line["kind"], line["board"]): float(np.log(line["marks"][str(mark)]))
+        for line in lines
+        if line["arm"] == arm and line["kind"] in kinds and str(mark) in line["marks"]
+    }
 
 
 def between(
@@ -189,7 +189,7 @@ def between(
     """Mean log ratio over networks, each the mean over boards that both ran on; and the number of networks."""
     own, other = logs(lines, *ours, kinds), logs(lines, *theirs, kinds)
     both = sorted(own.keys() & other.keys())
-    networks = sorted({network for network, _ in both})
+    networks = sorted({board[0] for board in both})
     means = [
         [fmean(values[b] for b in both if b[0] == network) for network in networks] for values in (own, other)
     ]

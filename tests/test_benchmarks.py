@@ -10,7 +10,7 @@ import pytest
 from commands import module_of
 from players import agent, settings
 
-from benchmarks import critic, shard_steps, training_host, twin_figure
+from benchmarks import critic, factors, shard_steps, training_host, twin_figure
 from benchmarks import training as training_benchmark
 from hwsim.shard.exact.reduce import reduce
 from make_sharding import make
@@ -108,3 +108,19 @@ def test_the_ablation_of_exact_on_sharding_takes_the_parts_out_and_puts_them_bac
     ratios = [[float(word) for word in row[-3:]] for row in rows]
     assert min(cost for *costs, _ in ratios for cost in costs) == 1.0
     assert all(bound <= 1.0 for *_, bound in ratios)
+
+
+def test_arms_are_compared_on_the_boards_that_both_ran_on():
+    def line(workload: str, arm: str, board: int, speedup: float) -> dict[str, object]:
+        return {"workload": workload, "kind": "model", "board": board, "arm": arm, "marks": {"100": speedup}}
+
+    lines = [
+        line(workload, arm, 0, 1.2 if arm == "all" else 1.1)
+        for workload in ("bert", "gpt2", "vgg16")
+        for arm in ("all", "no-critic")
+    ]
+    lines += [line("bert", "all", 1, 3.0)]  # a seed that the other arm does not have
+    found, networks = factors.between(lines, ("all", 100), ("no-critic", 100), ("model",))
+    assert networks == 3
+    assert found is not None
+    assert found["mean"] == pytest.approx(np.log(1.2 / 1.1))
