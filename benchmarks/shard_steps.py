@@ -1,6 +1,6 @@
 """What merging, regions and crossover are worth to `exact` on sharding instances: costs with and without them.
 
-    python benchmarks/shard_steps.py FILE.json.gz … [--seconds 25] [--seeds 3]
+    python benchmarks/shard_steps.py FILE.json.gz … [--seconds 25] [--seeds 3] [--variants all,…]
 
 A row a file and variant: costs over the least of all variants' runs, seed by seed, and the highest bound over it. Two
 threads each, one run after the other. 0: no valid mapping was found.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -50,10 +50,10 @@ def solve(file: str, seconds: float, seed: int) -> tuple[int | None, float]:
     return solver.best_cost, solver.bound
 
 
-def rows(file: str, seconds: float, seeds: int) -> list[str]:
+def rows(file: str, seconds: float, seeds: int, variants: Sequence[str] = tuple(VARIANTS)) -> list[str]:
     """The rows of a file."""
     found = {}
-    for variant in VARIANTS:
+    for variant in variants:
         with without(variant):
             found[variant] = [solve(file, seconds, seed) for seed in range(seeds)]
     least = min(cost for runs in found.values() for cost, _ in runs if cost is not None)
@@ -70,11 +70,12 @@ def main() -> None:
     parser.add_argument("files", nargs="+")
     parser.add_argument("--seconds", type=float, default=25.0)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--variants", default=",".join(VARIANTS))
     given = parser.parse_args()
     solve(given.files[0], 2.0, 0)  # compiles
     print(HEAD)
     for file in given.files:
-        print("\n".join(rows(file, given.seconds, given.seeds)), flush=True)
+        print("\n".join(rows(file, given.seconds, given.seeds, given.variants.split(","))), flush=True)
 
 
 if __name__ == "__main__":

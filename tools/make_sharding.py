@@ -5,6 +5,12 @@
 It has what the contest's own have: parallel edges, empty intervals, hubs, forbidden strategies and pairs (10^18),
 and a limit of about 1.1 times the peak of the least usages. At least one choice is valid: a hidden one, which is kept
 allowed and within the limit.
+
+    python tools/make_sharding.py dense.json.gz --like N.json.gz --ties 27000 --reach 3
+
+Another instance with more edges, each of which ties two nodes of as many strategies together: only equal ones are
+allowed. `--reach` is how far apart the two may be among nodes of as many strategies. The limit is at least `--slack`
+times the peak of a choice that keeps the ties. Without ties it is `--slack` times the limit.
 """
 
 from __future__ import annotations
@@ -80,6 +86,56 @@ def make(
     }
 
 
+def like(document: dict[str, Any], ties: int, reach: int, slack: float, seed: int) -> dict[str, Any]:
+    """The JSON object of an instance with more ties, or with another limit; see above."""
+    rng = np.random.default_rng(seed)
+    problem = document["problem"]
+    nodes, edges = problem["nodes"], problem["edges"]
+    if not ties:
+        return {"problem": {**problem, "usage_limit": int(slack * problem["usage_limit"])}}
+    counts = np.array([len(row) for row in nodes["costs"]])
+    alike = {
+        k: np.flatnonzero(counts == k) for k in set(counts.tolist()) if k > 1 and (counts == k).sum() > 1
+    }
+    widths, weights = list(alike), np.array([len(each) for each in alike.values()], float)
+    ends: list[tuple[int, int]] = []
+    while len(ends) < ties:
+        of = alike[widths[rng.choice(len(widths), p=weights / weights.sum())]]
+        at = int(rng.integers(len(of) - 1))
+        ends.append((int(of[at]), int(of[min(at + int(rng.integers(1, reach + 1)), len(of) - 1)])))
+    allowed = {k: np.where(np.eye(k, dtype=bool), 0, FORBIDDEN).ravel().tolist() for k in widths}
+    parent = list(range(len(counts)))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for a, b in ends:
+        parent[root(a)] = root(b)
+    start, end = np.array(nodes["intervals"]).T
+    held = np.zeros((len(counts), counts.max()))
+    usages = [np.array(row, float) for row in nodes["usages"]]
+    for node, usage in enumerate(usages):
+        held[root(node), : len(usage)] += usage * (end[node] - start[node])
+    chosen = [int(held[root(node), : len(usage)].argmin()) for node, usage in enumerate(usages)]
+    steps = np.zeros(int(end.max()) + 1)
+    used = np.array([usage[c] for usage, c in zip(usages, chosen, strict=True)])
+    np.add.at(steps, start, used)
+    np.subtract.at(steps, end, used)
+    return {
+        "problem": {
+            **problem,
+            "edges": {
+                "nodes": edges["nodes"] + [list(pair) for pair in ends],
+                "costs": edges["costs"] + [allowed[counts[a]] for a, _ in ends],
+            },
+            "usage_limit": max(problem["usage_limit"], int(slack * np.cumsum(steps).max())),
+        }
+    }
+
+
 def _peak(start: np.ndarray, end: np.ndarray, usage: np.ndarray) -> int:
     """The most that is used at any time."""
     return max(int(usage[(start <= time) & (time < end)].sum()) for time in range(int(end.max()) + 1))
@@ -96,9 +152,17 @@ def main() -> None:
     parser.add_argument(
         "--alike", type=float, default=0.0, help="the share of nodes whose strategy another decides"
     )
+    parser.add_argument("--like", type=Path, help="an instance to begin with, instead")
+    parser.add_argument("--ties", type=int, default=0, help="more edges of it")
+    parser.add_argument("--reach", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    document = make(given.seed, given.nodes, given.strategies, given.forbidden, given.slack, given.alike)
+    if given.like is None:
+        document = make(given.seed, given.nodes, given.strategies, given.forbidden, given.slack, given.alike)
+    else:
+        read = given.like.read_bytes()
+        read = gzip.decompress(read) if given.like.suffix == ".gz" else read
+        document = like(json.loads(read), given.ties, given.reach, given.slack, given.seed)
     data = json.dumps(document).encode()
     given.file.write_bytes(gzip.compress(data, mtime=0) if given.file.suffix == ".gz" else data)
 

@@ -41,7 +41,7 @@ from hwsim.shard.exact.trees import (
     tree_memory,
 )
 from hwsim.shard.judge import exact_cost, judge
-from make_sharding import make
+from make_sharding import like, make
 from workloads.load_sharding import parse
 from workloads.sharding import FORBIDDEN_FROM, Sharding
 
@@ -498,3 +498,18 @@ def test_what_is_impossible_is_proved() -> None:
     assert solver.best is None
     assert solver.bound == math.inf
     assert "no valid mapping" in solver.proof
+
+
+def test_an_instance_with_more_ties_is_solved_with_fewer_nodes() -> None:
+    given = make(5, 80, 4, forbidden=0.0)
+    plain, tied = parse(given, "made", "made"), parse(like(given, 60, 2, 1.1, 0), "made", "made")
+    assert len(tied.edge_nodes) == len(plain.edge_nodes) + 60
+    assert reduce(tied).graph.nodes < reduce(plain).graph.nodes
+    solver = Solver(tied, 0)
+    for _ in range(100):
+        solver.work(0.05)
+        if solver.best is not None:
+            break
+    assert solver.best is not None
+    assert judge(tied, solver.best.tolist()) == []
+    assert parse(like(given, 0, 1, 2.0, 0), "made", "made").limit == 2 * plain.limit
