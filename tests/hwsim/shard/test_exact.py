@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -501,8 +502,10 @@ def test_what_is_impossible_is_proved() -> None:
 
 
 def test_an_instance_with_more_ties_is_solved_with_fewer_nodes() -> None:
-    given = make(5, 80, 4, forbidden=0.0)
-    plain, tied = parse(given, "made", "made"), parse(like(given, 60, 2, 1.1, 0), "made", "made")
+    def given() -> dict[str, Any]:
+        return make(5, 80, 4, forbidden=0.0)
+
+    plain, tied = parse(given(), "made", "made"), parse(like(given(), 60, 2, 1.1, 0), "made", "made")
     assert len(tied.edge_nodes) == len(plain.edge_nodes) + 60
     assert reduce(tied).graph.nodes < reduce(plain).graph.nodes
     solver = Solver(tied, 0)
@@ -512,4 +515,4 @@ def test_an_instance_with_more_ties_is_solved_with_fewer_nodes() -> None:
             break
     assert solver.best is not None
     assert judge(tied, solver.best.tolist()) == []
-    assert parse(like(given, 0, 1, 2.0, 0), "made", "made").limit == 2 * plain.limit
+    assert parse(like(given(), 0, 1, 2.0, 0), "made", "made").limit == 2 * plain.limit
