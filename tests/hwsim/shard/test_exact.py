@@ -6,12 +6,11 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
+from shard_lists import all_choices, fits, optimum
 
-from hwsim.shard.exact.crossover import components, crossed, differences
 from hwsim.shard.exact.draft import disjoint, draft_of
 from hwsim.shard.exact.graph import (
     ALLOWED,
@@ -26,9 +25,6 @@ from hwsim.shard.exact.graph import (
 from hwsim.shard.exact.messages import Messages, decode, gather, silent, sweep
 from hwsim.shard.exact.prover import certified, exact_prices
 from hwsim.shard.exact.reduce import reduce
-from hwsim.shard.exact.regions import Regions
-from hwsim.shard.exact.searcher import Earned, Step
-from hwsim.shard.exact.solution import Solution
 from hwsim.shard.exact.solve import Solver
 from hwsim.shard.exact.starts import dive
 from hwsim.shard.exact.trees import (
@@ -42,49 +38,9 @@ from hwsim.shard.exact.trees import (
     tree_memory,
 )
 from hwsim.shard.judge import exact_cost, judge
-from make_sharding import like, make
+from make_sharding import make
 from workloads.load_sharding import parse
-from workloads.sharding import FORBIDDEN_FROM, Sharding
-
-SEEDS = range(12)
-
-
-@pytest.fixture(scope="module")
-def instances() -> list[Sharding]:
-    """Ten nodes of up to four strategies each, some with hardly any room or with nodes that another decides.
-
-    What the reductions leave can be listed.
-    """
-    made = [
-        parse(make(s, 10, 4, slack=1.02 if s % 2 else 1.2, alike=0.4 if s % 4 > 1 else 0.0), "made", "made")
-        for s in SEEDS
-    ]
-    return [sharding for sharding in made if reduce(sharding).graph.nodes]
-
-
-def optimum(sharding: Sharding) -> int:
-    """The least cost of a valid choice, by trying all."""
-    counts = sharding.strategies
-    choices = np.stack(np.unravel_index(np.arange(counts.prod()), counts), axis=1)
-    rows = sharding.first[:-1] + choices
-    a, b = sharding.edge_nodes.T
-    paid = [
-        sharding.cost[rows],
-        sharding.edge_cost[sharding.edge_first[:-1] + choices[:, a] * counts[b] + choices[:, b]],
-    ]
-    valid = np.logical_and.reduce([(part < FORBIDDEN_FROM).all(axis=1) for part in paid])
-    for time in range(int(sharding.end.max())):
-        live = (sharding.start <= time) & (time < sharding.end)
-        valid &= sharding.usage[rows[:, live]].sum(axis=1) <= sharding.limit
-    return int(sum(part[valid].sum(axis=1) for part in paid).min())
-
-
-def all_choices(graph: Graph) -> list[np.ndarray]:
-    return [np.array(c, np.int32) for c in itertools.product(*(range(k) for k in np.diff(graph.first)))]
-
-
-def fits(graph: Graph, choice: np.ndarray) -> bool:
-    return total_cost(graph, choice) < ALLOWED and bool((profile(graph, choice) <= graph.room).all())
+from workloads.sharding import Sharding
 
 
 def messages_after(graph: Graph, price: np.ndarray, sweeps: int) -> Messages:
@@ -362,95 +318,6 @@ def test_improving_never_breaks_more_nor_costs_more(instances: list[Sharding]) -
             over, cost = now, now_cost
 
 
-@pytest.mark.parametrize("entries", [1e6, 20.0], ids=["nothing frozen", "some frozen"])
-def test_regions_are_solved_as_by_trying_all(
-    instances: list[Sharding], entries: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hwsim.shard.exact.regions.LEAST_ENTRIES", entries)
-    monkeypatch.setattr("hwsim.shard.exact.regions.MOST_ENTRIES", entries)
-    rng, frozen = np.random.default_rng(8), 0
-    for sharding in instances:
-        graph = reduce(sharding).graph
-        regions, choice = Regions(graph, rng), np.zeros(graph.nodes, np.int32)
-        price = rng.random(len(graph.room))
-        region = regions.grow()
-        order = regions.order(region)
-        nodes = [step.node for step in order]
-        frozen += len(region) > len(nodes)
-        assert all(math.prod(np.diff(graph.first)[[step.node, *step.beside]]) <= entries for step in order)
-        inside = {v: regions.parts(v, set(nodes), choice) for v in nodes}
-        solved = choice.copy()
-        for v, chosen in regions.solve(order, inside, memory_cost(graph, price)).items():
-            solved[v] = chosen
-        others = [v for v in range(graph.nodes) if v not in nodes]
-        assert (solved[others] == choice[others]).all()
-        energies = {
-            tuple(c): total_cost(graph, c) + (price * profile(graph, c)).sum()
-            for c in all_choices(graph)
-            if (c[others] == choice[others]).all()
-        }
-        assert energies[tuple(solved)] == pytest.approx(min(energies.values()), rel=1e-12, abs=1e-6)
-    assert (frozen > 0) == (entries < 1e6)
-
-
-def test_a_region_never_breaks_a_limit_nor_costs_more_and_finds_the_best(
-    instances: list[Sharding],
-) -> None:
-    rng, optimal = np.random.default_rng(9), 0
-    for sharding in instances:
-        reduced = reduce(sharding)
-        valid = [c for c in all_choices(reduced.graph) if fits(reduced.graph, c)]
-        solution = Solution(reduced, max(valid, key=lambda c: total_cost(reduced.graph, c)).copy())
-        regions, best = Regions(reduced.graph, rng), min(total_cost(reduced.graph, c) for c in valid)
-        for _ in range(40):
-            cost = solution.cost
-            regions.improve(solution, np.full(len(reduced.graph.room), 1.0), float(sharding.limit))
-            assert solution.cost <= cost
-            assert solution.broken == 0.0
-            assert fits(reduced.graph, solution.choice)
-        optimal += solution.cost - reduced.constant == best
-    assert optimal > len(instances) // 2
-
-
-def test_components_cost_what_they_change_and_the_better_ones_are_taken() -> None:
-    rng, gained = np.random.default_rng(11), 0
-    for seed in range(12):
-        sharding = parse(make(seed, 60, 5, forbidden=0.0, slack=1.5), "made", "made")
-        reduced = reduce(sharding)
-        graph = reduced.graph
-        one, other = (
-            Solution(reduced, rng.integers(0, np.diff(graph.first)).astype(np.int32)) for _ in range(2)
-        )
-        same = rng.random(graph.nodes) < 0.7
-        other.choice[same] = one.choice[same]
-        other.refresh()
-        of = components(graph, one.choice, other.choice)
-        assert ((of >= 0) == (one.choice != other.choice)).all()
-        both = (of[graph.a] >= 0) & (of[graph.b] >= 0)
-        assert (of[graph.a][both] == of[graph.b][both]).all()
-        more = differences(graph, one.choice, other.choice, of)
-        for part in range(len(more)):
-            mixed = np.where(of == part, other.choice, one.choice)
-            assert more[part] == total_cost(graph, mixed) - total_cost(graph, one.choice)
-        if one.broken == 0.0:
-            found = crossed(one, other, np.full(len(graph.room), 0.1), float(sharding.limit), graph)
-            if found is not None:
-                gained += 1
-                assert found.broken == 0.0
-                assert found.cost < one.cost
-    assert gained > 0
-
-
-def test_the_kind_of_step_that_earns_more_is_taken_more_often() -> None:
-    rng, earned = np.random.default_rng(10), Earned()
-    taken = np.zeros(len(Step))
-    for _ in range(400):
-        step = earned.choose(rng)
-        taken[step] += 1
-        earned.add(step, 1.0 if step is Step.REGION else 2.0, 0.1 if step is Step.REGION else 1.0)
-    assert 0.8 * taken.sum() < taken[Step.REGION] < taken.sum()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_solver_finds_the_optimum_and_bounds_it(
@@ -499,20 +366,3 @@ def test_what_is_impossible_is_proved() -> None:
     assert solver.best is None
     assert solver.bound == math.inf
     assert "no valid mapping" in solver.proof
-
-
-def test_an_instance_with_more_ties_is_solved_with_fewer_nodes() -> None:
-    def given() -> dict[str, Any]:
-        return make(5, 80, 4, forbidden=0.0)
-
-    plain, tied = parse(given(), "made", "made"), parse(like(given(), 60, 2, 1.1, 0), "made", "made")
-    assert len(tied.edge_nodes) == len(plain.edge_nodes) + 60
-    assert reduce(tied).graph.nodes < reduce(plain).graph.nodes
-    solver = Solver(tied, 0)
-    for _ in range(100):
-        solver.work(0.05)
-        if solver.best is not None:
-            break
-    assert solver.best is not None
-    assert judge(tied, solver.best.tolist()) == []
-    assert parse(like(given(), 0, 1, 2.0, 0), "made", "made").limit == 2 * plain.limit
