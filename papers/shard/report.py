@@ -1,11 +1,17 @@
 """What the report of `egrl reproduce shard` says beside results.json: scores, medians and gaps.
 
-The sentences are in `report.md.j2`.
+    python -m papers.shard.report docs/results/data/shard.json.xz
+
+prints the report of results that ship. The sentences are in `report.md.j2`.
 """
 
 from __future__ import annotations
 
+import json
+import lzma
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
@@ -92,3 +98,13 @@ def _gap(entry: Mapping[str, Any]) -> dict[str, float] | None:
         "gap": min(costs) / max(bounds) - 1,
         "median_gap": median(each),
     }
+
+
+def shipped(file: Path) -> Results:
+    """Results that were packed."""
+    results: Results = json.loads(lzma.decompress(file.read_bytes()))
+    return results
+
+
+if __name__ == "__main__":
+    print(report(shipped(Path(sys.argv[1]))))
