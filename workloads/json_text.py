@@ -1,20 +1,16 @@
 """JSON documents that users hand in: read strictly, refused in one line.
 
 Every document is an object with `kind` and `version`. Refused beyond what JSON itself refuses: NaN and
-Infinity, a field given twice in one object, nesting or numbers too long for the interpreter, halves of characters.
+Infinity, a field given twice in one object, nesting or numbers too long for the interpreter.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from typing import Any
 
 from workloads.errors import InputError
-
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""What may be half of a character, which no file or terminal takes."""
 
 
 def parse_document(text: str, where: str, kind: str, version: int) -> dict[str, Any]:
@@ -42,14 +38,17 @@ def parse_object(text: str, where: str, kind: str) -> dict[str, Any]:
         raise InputError(f"{where}: expected a {kind}, found JSON nested too deeply") from None
     except ValueError:
         raise InputError(f"{where}: expected numbers of few digits, found one of thousands") from None
-    if _SURROGATE.search(text):
-        try:
-            json.dumps(document, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise InputError(f"{where}: expected text, found half of a surrogate pair") from None
     if not isinstance(document, dict):
         raise InputError(f"{where}: expected a JSON object, found {describe(document)}")
     return document
+
+
+def check_characters(document: dict[str, Any], where: str) -> None:
+    """InputError if a text in it has half of a character, which no file or terminal takes."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: expected text, found half of a surrogate pair") from None
 
 
 def judge(document: dict[str, Any], where: str, kind: str, version: int) -> None:

@@ -26,7 +26,7 @@ from hwsim.capabilities import HasBound
 from hwsim.problem import UNPROVED, Bound, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
-from workloads.json_text import judge, parse_document, parse_object
+from workloads.json_text import check_characters, judge, parse_document, parse_object
 
 KIND = "summary"
 VERSION = 1
@@ -198,6 +198,7 @@ def read_summary(run: Path) -> dict[str, Any]:
     path = run / SUMMARY
     summary = parse_document(read_text(path, "the summary of a run"), str(path), KIND, VERSION)
     check_document(_Summary, summary, str(path))
+    check_characters(summary, str(path))
     return summary
 
 

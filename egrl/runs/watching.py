@@ -138,9 +138,11 @@ def _most(path: Path, options: RunOptions, settings: dict[str, object]) -> float
 
 def _metrics(path: Path) -> list[dict[str, str]]:
     """The rows that are whole: the last one may be being written."""
+    if not path.is_file():  # none yet, or a pipe, which would be waited for
+        return []
     try:
-        text = read_text(path, "metrics")
-    except InputError:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
         return []
     rows = list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
     return [row for row in rows if None not in row.values()]
