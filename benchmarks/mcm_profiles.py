@@ -153,7 +153,7 @@ def table(lines: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]
     rows[1] = "|---:" * 2 + "|---" * len(rivals) + "|"
     for noise in sorted({line["noise"] for line in lines}):
         own = {line["graph"]: line["best"] for line in lines if line["noise"] == noise}
-        for k, mark in enumerate(MARKS):
+        for k, mark in enumerate(MARKS[: min(map(len, own.values()))]):
             cells = []
             for method, samples in rivals:
                 pairs = [
