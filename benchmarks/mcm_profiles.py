@@ -10,7 +10,8 @@ with the moves of egrl's own `annealing`, from the best partition measured. It b
 the heuristic's partition, and with four at random.
 
 Each line of FILE is a run on one of the 16 test graphs: the best throughput over the heuristic's after so many samples,
-without noise. The table has it beside the runs of `benchmarks.mcm_samples`, with graphs as units.
+without noise. The table has it beside the runs of `benchmarks.mcm_samples`, with graphs as units; the heuristic's own
+partition, 1, counts for all.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def table(lines: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]
             cells = []
             for method, samples in rivals:
                 pairs = [
-                    (np.log(best[k]), np.log(theirs[method, graph][SAMPLES.index(samples)]))
+                    (np.log(best[k]), np.log(max(1.0, theirs[method, graph][SAMPLES.index(samples)])))
                     for graph, best in own.items()
                 ]
                 cells.append(

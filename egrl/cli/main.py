@@ -151,10 +151,8 @@ def _main(argv: Sequence[str]) -> int:
             raise
         return _fail(f"this needs {package}, which is not installed: pip install {package}", 2)
     except OSError as error:
-        if (
-            error.filename is None and error.errno is None
-        ):  # of a library that lacks memory or a part of itself
-            return _fail(str(error), 1)
+        if error.filename is None and error.errno is None:
+            return _fail(str(error), 1)  # of a library that lacks memory, or a part of itself
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
     except MemoryError:
         return _fail("out of memory", 1)

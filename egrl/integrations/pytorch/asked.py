@@ -181,6 +181,7 @@ def asked(
     seed: int,
     offload: bool | str,
 ) -> Limit:
+    """What the arguments of `memory_limit` ask for. InputError if one is wrong, or they exclude each other."""
     if sum(given is not None for given in (limit, fraction, plan)) != 1:
         raise InputError("memory_limit: expected one of limit, fraction and plan, found none or several")
     real = isinstance(fraction, int | float) and not isinstance(fraction, bool)

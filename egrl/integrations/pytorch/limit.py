@@ -90,7 +90,8 @@ def memory_limit(
         A context that gives the list of plans, which grows with each graph that is compiled.
 
     Raises:
-        InputError: at once, if an argument is wrong or this version of PyTorch is not supported.
+        InputError: at once, if an argument is wrong, this version of PyTorch is not supported, or another such context
+            of the process has not ended.
         MemoryLimitError: when the function first runs, if no plan within the limit is found.
     """
     check_version()

@@ -177,15 +177,15 @@ class Draft:
         for root in sorted({v for v, _ in deciding}, key=lambda v: -len(self.cost[v])):
             if root in taken:
                 continue
-            member_of = {root: np.arange(len(self.cost[root]))}
+            chosen = {root: np.arange(len(self.cost[root]))}
             queue = [root]
             for v in queue:
                 for w in self.near[v]:
-                    if w not in member_of and w not in taken and (v, w) in deciding:
-                        member_of[w] = self._seen_from(v, w).argmin(1)[member_of[v]]
+                    if w not in chosen and w not in taken and (v, w) in deciding:
+                        chosen[w] = self._seen_from(v, w).argmin(1)[chosen[v]]
                         queue.append(w)
-            taken.update(member_of)
-            self._absorb(root, member_of)
+            taken.update(chosen)
+            self._absorb(root, chosen)
 
     def _deciding(self) -> Iterable[tuple[int, int]]:
         """Pairs of nodes, of which the first's choice decides the second's."""
