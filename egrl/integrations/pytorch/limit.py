@@ -90,8 +90,7 @@ def memory_limit(
         A context that gives the list of plans, which grows with each graph that is compiled.
 
     Raises:
-        InputError: at once, if an argument is wrong, this version of PyTorch is not supported, or another such context
-            of the process has not ended.
+        InputError: at once: a wrong argument, another version of PyTorch, or another context that has not ended.
         MemoryLimitError: when the function first runs, if no plan within the limit is found.
     """
     check_version()
