@@ -2,6 +2,7 @@
 
     python -m benchmarks.training -o FOLDER [--networks gpt2,bert] [--small] [--seconds 20] [--device cuda --large]
     python -m benchmarks.training -o FOLDER --steps 20 [--backend inductor]     # real steps, interleaved
+    python -m benchmarks.training -o FOLDER --steps 20 --random-kept            # beside `dp` that draws nothing twice
     python -m benchmarks.training -o FOLDER --steps 20 --limits 0.8,0.6         # the same, at limits of measured peak
     python -m benchmarks.training -o FOLDER --steps 20 --limits 0.8 --offload   # ours with the host's memory as well
     python -m benchmarks.training -o FOLDER --table
@@ -14,38 +15,34 @@ within each, and at its times for the least peak, and proves what no plan can be
 and run in turn: at each budget of `dp` ours within its measured peak, or, with --limits, both within that share of the
 measured peak of PyTorch without a budget, `dp` at the largest budget that keeps to it. With --offload a third one,
 "host", is ours with values in the memory of the host. What FOLDER has is not measured again.
+
+With --random-kept `dp` is told to save what random ops make (see `benchmarks.training_steps`).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import functools
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 from torch._functorch import config as functorch_config
 from torch._functorch import partitioners as torch_partitioners
 from torch._inductor import custom_graph_pass
 
 import egrl
-import egrl.integrations.pytorch as within
 from analysis.means import geometric_mean
 from benchmarks.lines import Lines
-from benchmarks.training_models import FULL, Training, training
+from benchmarks.training_models import FULL, Where
+from benchmarks.training_steps import BUDGETS, RANDOM_KEPT, run_steps, step_rows
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
-from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.times import Times
-from egrl.integrations.pytorch.timing import now
 from hwsim.training.baseline import plans_by_rule
 from hwsim.training.device import Device
 from hwsim.training.exact.facts import facts_of
@@ -58,35 +55,14 @@ from workloads.steps.json_file import to_json
 from workloads.training_step import TrainingStep
 
 partitioners: Any = torch_partitioners
-BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SOLVERS = ("dp", "ilp", "greedy")
 ESTIMATES = ("flops", "measured")
 NEAR = 0.002
 """The least peak is looked for to this share of theirs."""
 KEYS = ("network", "who", "estimate", "budget")
-STEP_KEYS = ("network", "backend", "kind", "amount", "who")
 LITTLE = 1e-3
 """Recomputation of a smaller share of the step is left out of ratios."""
 Plan = np.ndarray[tuple[int, ...], np.dtype[np.int16]]
-
-
-@dataclass(frozen=True)
-class Where:
-    """Which size of the networks runs on which device."""
-
-    small: bool
-    device: str
-    large: bool = False
-
-    def training(self, name: str) -> Training:
-        """The network called `name`, on the device."""
-        return training(name, small=self.small, device=self.device, large=self.large)
-
-    def alone(self, folder: Path) -> contextlib.AbstractContextManager[object]:
-        """While this is held, no other process that measures into FOLDER measures times on the same GPU."""
-        if self.device == "cpu":
-            return contextlib.nullcontext()
-        return FileLock(folder / f"{self.device}.lock")
 
 
 # PyTorch 2.9 has no such class, and takes anything that can be called.
@@ -226,133 +202,6 @@ def within_limit(step: TrainingStep, limit: int) -> TrainingProblem:
     return TrainingProblem(step, Device("limit", memory_bytes=limit), TrainingConfig())
 
 
-def run_steps(
-    name: str,
-    folder: Path,
-    where: Where,
-    backend: str,
-    steps: int,
-    asked: Sequence[tuple[str, float]],
-    offload: bool = False,
-) -> None:
-    """Compile and run PyTorch's plan and ours in turn, for each ("budget", of `dp`) or ("limit", share of its peak).
-
-    With `offload` also ours with a host.
-    """
-    lines, chosen = Lines(folder / "steps.jsonl", STEP_KEYS), where.training(name)
-    peak_of_budget = functools.cache(lambda budget: _their_peak(chosen, backend, budget))
-    for kind, amount in asked:
-        case = (name, backend, kind, amount)
-        left = [who for who in ("ours", *["host"] * offload) if (*case, who) not in lines]
-        if not left:
-            continue
-        budget, limit = amount, 0
-        if kind == "limit":
-            limit = int(amount * peak_of_budget(1.0))
-            budget = largest_budget(peak_of_budget, limit)
-        their_peak = peak_of_budget(budget)
-        if kind == "limit" and their_peak > limit:
-            least = min(peak_of_budget(each) for each in BUDGETS)
-            lines.add((*case, "dp"), {"budget": budget, "limit_bytes": limit, "least_peak_bytes": least})
-        asked_bytes = limit or their_peak
-        with _budget(budget):
-            theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
-            _peak(chosen, theirs)
-        functions: dict[str, Callable[..., Any]] = {"dp": theirs}
-        found: dict[str, dict[str, Any]] = {}
-        for who in left:
-            with within.memory_limit(asked_bytes, quiet=True, offload=who == "host") as made:
-                function = torch.compile(_other(chosen.model), backend=backend, dynamic=False)
-            try:
-                with where.alone(folder):  # planning times ops
-                    found[who] = {"peak_bytes": _peak(chosen, function), "limit_bytes": asked_bytes}
-            except within.MemoryLimitError as error:
-                lines.add((*case, who), {"error": str(error).splitlines()[0]})
-                continue
-            functions[who] = function
-            found[who] |= allocated(where.device) | {"simulated_bytes": made[0].peak_bytes}
-            found[who]["host_bytes"] = sum(value.size_bytes for value in made[0].offload)
-        if not found:
-            continue
-        with where.alone(folder):
-            took = in_turn(chosen, functions, steps)
-        if (*case, "dp") not in lines:
-            spent = statistics.median(took["dp"])
-            lines.add((*case, "dp"), {"budget": budget, "seconds": spent, "peak_bytes": their_peak})
-        for who, each in found.items():
-            ratios = [ours / theirs for ours, theirs in zip(took[who], took["dp"], strict=True)]
-            lines.add((*case, who), each | {"seconds": statistics.median(took[who]), "ratios": ratios})
-            print(*case, who, f"{statistics.median(ratios):.3f}", each["peak_bytes"] / their_peak, flush=True)
-        torch._dynamo.reset()
-
-
-def largest_budget(peak_of_budget: Callable[[float], int], limit: int, halvings: int = 3) -> float:
-    """The largest budget found whose measured peak is within `limit` bytes; 0 if none is.
-
-    Peaks may rise while budgets fall, so that all of `BUDGETS` are tried. Halving then comes near to the next one.
-    """
-    fitting = [budget for budget in BUDGETS if peak_of_budget(budget) <= limit]
-    low = max(fitting, default=0.0)
-    high = min([budget for budget in BUDGETS if budget > low], default=1.0)
-    for _ in range(halvings if fitting else 0):
-        middle = (low + high) / 2
-        if peak_of_budget(middle) <= limit:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def in_turn(chosen: Any, functions: Mapping[str, Callable[..., Any]], steps: int) -> dict[str, list[float]]:
-    """Seconds of so many steps of each function, one step of each after another."""
-    took: dict[str, list[float]] = {who: [] for who in functions}
-    for _ in range(steps):
-        for who, each in functions.items():
-            begun = now(chosen.inputs[0].device)
-            each(*chosen.inputs).backward()
-            took[who].append(now(chosen.inputs[0].device) - begun)
-            chosen.model.zero_grad()
-    return took
-
-
-def allocated(device: str) -> dict[str, int]:
-    """What the allocator of a GPU says of the last peak: bytes asked for, given with rounding, and reserved."""
-    if device == "cpu":
-        return {}
-    stats = torch.cuda.memory_stats(device)
-    kinds = ("requested_bytes", "allocated_bytes", "reserved_bytes")
-    return {f"cuda_{kind}": int(stats[f"{kind}.all.peak"]) for kind in kinds}
-
-
-def _budget(budget: float) -> Any:
-    """PyTorch's own partitioner at this budget."""
-    return functorch_config.patch(activation_memory_budget=budget, enable_autograd_cache=False)
-
-
-def _their_peak(chosen: Any, backend: str, budget: float) -> int:
-    """The measured peak of PyTorch's plan at a budget, in bytes."""
-    torch._dynamo.reset()
-    with _budget(budget):
-        peak = _peak(chosen, torch.compile(chosen.model, backend=backend, dynamic=False))
-    torch._dynamo.reset()
-    return peak
-
-
-def _other(model: torch.nn.Module) -> Callable[..., Any]:
-    """The same model as another function, so that PyTorch compiles it a second time."""
-    return lambda *inputs: model(*inputs)
-
-
-def _peak(chosen: Any, function: Callable[..., Any]) -> int:
-    """The measured peak of a step, with what is there before it, in bytes."""
-    held = sum(t.nbytes for t in (*chosen.model.parameters(), *chosen.model.buffers(), *chosen.inputs))
-    function(*chosen.inputs).backward()
-    chosen.model.zero_grad()
-    peak = peak_of(lambda: function(*chosen.inputs).backward(), chosen.inputs[0].device)
-    chosen.model.zero_grad()
-    return peak + held
-
-
 def table(folder: Path) -> str:
     """Markdown: a row per network, means over the budgets at which PyTorch's `dp` recomputes something."""
     lines = Lines(folder / "plans.jsonl", KEYS).all
@@ -405,7 +254,7 @@ def table(folder: Path) -> str:
             f" 95 % interval over networks {low:.2f} to {high:.2f}.",
             _beaten(lines),
         ]
-    return "\n".join([*rows, "", *_step_rows(folder)])
+    return "\n".join([*rows, "", *step_rows(folder)])
 
 
 def _beaten(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -431,31 +280,6 @@ def _mean(key: str, values: Sequence[float]) -> str:
     return f"{math.floor(100 * mean) / 100 if key == 'proven' else mean:.2f}"
 
 
-def _step_rows(folder: Path) -> list[str]:
-    rows = [
-        "| network | backend | asked | dp's budget | dp, s | ours, s | ours / dp | peak, ours / dp | ours / limit |"
-        " planned / measured |"
-    ]
-    rows.append("|---|---|---|" + "---:|" * 7)
-    lines = Lines(folder / "steps.jsonl", STEP_KEYS)
-    known = {tuple(line[key] for key in STEP_KEYS): line for line in lines.all}
-    for (*case, who), line in known.items():
-        if who == "dp" or "error" in line:
-            continue
-        theirs = known[*case, "dp"]
-        name, backend, kind, amount = case
-        fits, beside_host = "seconds" in theirs, " with a host" if who == "host" else ""
-        beside = f"{theirs['seconds']:.3f}" if fits else "none fits"
-        ratio = f"{statistics.median(line['ratios']):.3f}" if fits else ""
-        peaks = f"{line['peak_bytes'] / theirs['peak_bytes']:.3f}" if fits else ""
-        rows.append(
-            f"| {name}{beside_host} | {backend} | {kind} {amount:g} | {theirs['budget']:g} | {beside} |"
-            f" {line['seconds']:.3f} | {ratio} | {peaks} | {line['peak_bytes'] / line['limit_bytes']:.3f} |"
-            f" {line['simulated_bytes'] / line['peak_bytes']:.4f} |"
-        )
-    return rows
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure what FOLDER lacks, or print the table of what it has."""
     parser = argparse.ArgumentParser(
@@ -469,6 +293,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--budgets", default="0.5,0.3,0.1", help="at which ours is compared")
     parser.add_argument("--limits", help="shares of the peak of PyTorch without a budget")
+    parser.add_argument("--random-kept", action="store_true", help="`dp` computes nothing random again")
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--backend", default="aot_eager")
     parser.add_argument("--offload", action="store_true", help="ours with the memory of the host, too")
@@ -482,7 +307,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     budgets = [float(text) for text in given.budgets.split(",")]
     for name in given.networks.split(","):
         if given.steps:
-            asked = [("budget", budget) for budget in budgets]
+            asked = [(RANDOM_KEPT if given.random_kept else "budget", each) for each in budgets]
             if given.limits:
                 asked = [("limit", float(text)) for text in given.limits.split(",")]
             run_steps(name, given.output, where, given.backend, given.steps, asked, given.offload)

@@ -7,6 +7,7 @@ al. 2020). Sizes are those of the papers at `full`, and a few layers at `small`.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from egrl.integrations.pytorch import kept_times
 
 
 class Attention(nn.Module):
@@ -355,6 +358,14 @@ LARGE: dict[str, Callable[[int], Training]] = {
     "convnext": lambda batch: Training(
         ConvNext((3, 3, 9, 3), (96, 192, 384, 768)), _images(batch or 128, 224)
     ),
+    "bert": lambda batch: Training(
+        LanguageModel(12, 768, 12, 30522, 512, causal=False), _tokens(batch or 32, 512, 30522)
+    ),
+    "t5": lambda batch: Training(T5(6, 512, 8, 32128), _tokens(batch or 32, 512, 32128)),
+    "unet": lambda batch: Training(
+        Unet((128, 256, 512, 1024)),
+        (torch.randn(batch or 64, 3, 64, 64), torch.randn(batch or 64, 3, 64, 64)),
+    ),
 }
 """For a GPU, of a batch (0: one that takes 10 to 30 GiB); `llama` has the size of TinyLlama (Zhang et al. 2024)."""
 
@@ -382,3 +393,20 @@ def training(
     chosen = LARGE[name](batch) if large else (SMALL if small else FULL)[name]()
     model = HalfPrecision(chosen.model) if large else chosen.model
     return Training(model.to(device), tuple(tensor.to(device) for tensor in chosen.inputs))
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which size of the networks runs on which device."""
+
+    small: bool
+    device: str
+    large: bool = False
+
+    def training(self, name: str) -> Training:
+        """The network called `name`, on the device."""
+        return training(name, small=self.small, device=self.device, large=self.large)
+
+    def alone(self) -> contextlib.AbstractContextManager[object]:
+        """While this is held, no other process measures times on the same GPU, those of ops included."""
+        return contextlib.nullcontext() if self.device == "cpu" else kept_times.alone()

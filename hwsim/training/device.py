@@ -19,6 +19,9 @@ _CONFIG = ConfigDict(extra="forbid")
 Bytes = Annotated[int, Field(strict=True, ge=0, lt=MAX_BYTES)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 HostRate = Annotated[float, Field(strict=True, ge=0, le=1e18, allow_inf_nan=False)]
+CopySeconds = Annotated[float, Field(strict=True, ge=0, le=1e6, allow_inf_nan=False)]
+LEAST_COPY_S = 1e-5
+"""A GPU takes about as long to begin a copy (assumption)."""
 Factor = Annotated[float, Field(strict=True, ge=1e-6, le=1e6, allow_inf_nan=False)]
 
 
@@ -29,7 +32,8 @@ class Device:
     `seconds` and `again` have factors by kind of op, 1 for kinds that they do not name: on its seconds, and further
     on those of a second run. The latter is below 1 where a compiler fuses what is computed again into what reads it.
     `to_host_Bps` and `from_host_Bps` are bytes per second between device and host, each way at the same time as the
-    other and as ops. With both above 0 a value may also be kept in the memory of the host; with both 0 it may not.
+    other and as ops. With both above 0 a value may also be kept in the memory of the host; with both 0 it may not. What
+    is copied in less than `least_copy_s` stays on the device, since launching a copy takes time, too.
     """
 
     name: Name
@@ -37,6 +41,7 @@ class Device:
     memory_fraction: Share = 0.0
     to_host_Bps: HostRate = 0.0
     from_host_Bps: HostRate = 0.0
+    least_copy_s: CopySeconds = LEAST_COPY_S
     seconds: dict[str, Factor] = field(default_factory=dict)
     again: dict[str, Factor] = field(default_factory=dict)
     prediction: Prediction = field(default_factory=dict)

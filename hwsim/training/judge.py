@@ -14,8 +14,6 @@ from workloads.training_step import Op, TrainingStep
 
 NAMES = 3
 """Storages that a violation names, the largest first."""
-LEAST_COPY_S = 1e-5
-"""What is copied in less time stays on the device."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +22,13 @@ class Host:
 
     Attributes:
         to_Bps, from_Bps: bytes per second of a copy to the host, and back.
+        least_copy_s: what is copied in less time stays on the device.
         seconds, again: factors by kind of op, on its seconds, and further on those of a second run.
     """
 
     to_Bps: float
     from_Bps: float
+    least_copy_s: float
     seconds: Mapping[str, float]
     again: Mapping[str, float]
 
@@ -91,7 +91,7 @@ def _may_leave(step: TrainingStep, storage: int, host: Host | None) -> bool:
     if host is None or any(storage in (n, step.values[n].view_of) for n in (*step.outputs, *step.gradients)):
         return False
     size = step.values[storage].size_bytes
-    return min(size / host.to_Bps, size / host.from_Bps) >= LEAST_COPY_S
+    return min(size / host.to_Bps, size / host.from_Bps) >= host.least_copy_s
 
 
 def _too_much(step: TrainingStep, total: int, moment: Moment, limit_bytes: int) -> Violation:

@@ -40,7 +40,7 @@ from hwsim.problem import (
 from hwsim.sections import Section
 from hwsim.space import Space
 from hwsim.training.baseline import choose
-from hwsim.training.device import MAX_BYTES, Device, device_file, load_device
+from hwsim.training.device import LEAST_COPY_S, MAX_BYTES, Device, device_file, load_device
 from hwsim.training.exact.solve import plan
 from hwsim.training.explain import CHOICES, explain
 from hwsim.training.family.family import TrainingFamily
@@ -113,8 +113,8 @@ class TrainingProblem:
     op runs again for one output, the others are made, too; those that are saved already are copies, and are freed at
     once.
 
-    What goes to the host. Results of the step stay on the device, and so does what is copied in less than 10 us. There
-    is one queue per direction; ops run meanwhile.
+    What goes to the host. Results of the step stay on the device, and so does what is copied in less than the device's
+    `least_copy_s`. There is one queue per direction; ops run meanwhile.
     - Forward: copies are made in the order of the last runs of the pass that make or read the values; if these are the
       same, in the order of the step. A copy takes bytes / rate, and begins when that run and the copy before it have
       ended. The value is in memory until the first later run that begins when the copy has ended, or later; without
@@ -150,8 +150,11 @@ class TrainingProblem:
             raise InputError(f"{step.name}: expected a value that may be kept or computed again, found none")
         device = self._device
         rates = device.to_host_Bps, device.from_host_Bps
-        self.tables = build_tables(step, self.config.reserved_bytes, device.seconds, device.again, rates)
-        self._host = Host(*rates, device.seconds, device.again) if min(rates) > 0 else None
+        self.tables = build_tables(
+            step, self.config.reserved_bytes, device.seconds, device.again, rates, device.least_copy_s
+        )
+        host = Host(*rates, device.least_copy_s, device.seconds, device.again)
+        self._host = host if min(rates) > 0 else None
         seconds, peak = simulate(self.tables, np.full((1, len(step.candidates)), KEEP, np.int16))
         self.keep_all = float(seconds[0]), int(peak[0])
         self.limit_bytes = self._limit()
@@ -335,6 +338,9 @@ class TrainingProblem:
         """Hex digest of simulator version, step, limit and settings."""
         device = [self._device.seconds, self._device.again]
         if self.tables.to_host_s.any():
-            device.append({"to": self._device.to_host_Bps, "from": self._device.from_host_Bps})
+            host = {"to": self._device.to_host_Bps, "from": self._device.from_host_Bps}
+            if self._device.least_copy_s != LEAST_COPY_S:
+                host["least_copy_s"] = self._device.least_copy_s
+            device.append(host)
         head = [VERSION, asdict(self.config), device, self.limit_bytes, self.baseline.mapping[:, 0].tolist()]
         return hashlib.sha256(json.dumps(head).encode() + packed(self.step)).hexdigest()

@@ -12,14 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.training.device import LEAST_COPY_S
 from workloads.training_step import OWNER, PHASES, TrainingStep
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 FORWARD, EITHER, BACKWARD = range(len(PHASES))
-LAUNCH_S = 1e-5
-"""What is copied in less time stays on the device: to launch the copy takes about as long (assumption)."""
 
 
 class Tables(NamedTuple):
@@ -78,12 +77,13 @@ def build_tables(
     factors: Mapping[str, float] | None = None,
     again: Mapping[str, float] | None = None,
     host_Bps: tuple[float, float] = (0.0, 0.0),
+    least_copy_s: float = LEAST_COPY_S,
 ) -> Tables:
     """The tables of a step.
 
     `reserved_bytes` are what is in memory beside it. `factors` are on the seconds of ops by kind, `again` further ones
     on those of a run after the first; kinds that they do not name have 1. `host_Bps` are bytes per second to the host
-    and back, both 0 if nothing is kept there.
+    and back, both 0 if nothing is kept there; what is copied in less than `least_copy_s` is not either.
     """
     storage = np.array([n for n, value in enumerate(step.values) if value.view_of == OWNER], np.int64)
     place = np.full(len(step.values), -1, np.int64)
@@ -128,16 +128,18 @@ def build_tables(
         np.array([s for s, each in enumerate(role) if each == "tangent"], np.int64),
         int((phase != BACKWARD).sum()),
         int(size[always].sum()) + reserved_bytes,
-        *_copies(size, host_Bps, (decision < 0) | is_output | is_gradient),
+        *_copies(size, host_Bps, (decision < 0) | is_output | is_gradient, least_copy_s),
     )
 
 
-def _copies(size_bytes: Ints, host_Bps: tuple[float, float], stays: Bools) -> Sequence[Floats]:
+def _copies(
+    size_bytes: Ints, host_Bps: tuple[float, float], stays: Bools, least_copy_s: float
+) -> Sequence[Floats]:
     """float64 [S] each: `Tables.to_host_s` and `Tables.from_host_s`, of storages with these bytes."""
     if min(host_Bps) <= 0:
         return np.empty(0), np.empty(0)
     seconds = [size_bytes / rate for rate in host_Bps]
-    return [np.where(stays | (np.minimum(*seconds) < LAUNCH_S), 0.0, one) for one in seconds]
+    return [np.where(stays | (np.minimum(*seconds) < least_copy_s), 0.0, one) for one in seconds]
 
 
 def _only_views(step: TrainingStep, outputs: Sequence[int]) -> bool:

@@ -21,7 +21,7 @@ from egrl.measure.board import excerpt
 from egrl.methods import find_method
 from egrl.runs.result import Result
 from hwsim.problem import Mapping16
-from hwsim.training.device import Device
+from hwsim.training.device import LEAST_COPY_S, Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from workloads.errors import InputError
 from workloads.text import read_quantity, size_text
@@ -50,6 +50,7 @@ class Limit:
         seconds: of the search.
         seed: of the search.
         host_Bps: bytes per second of copies to the host and back; both 0: nothing is kept there; None: as measured.
+        least_copy_s: what is copied in less time stays on the device.
     """
 
     bytes: int | None
@@ -59,6 +60,7 @@ class Limit:
     seconds: float
     seed: int
     host_Bps: tuple[float, float] | None = (0.0, 0.0)
+    least_copy_s: float = LEAST_COPY_S
 
     def plan(self, step: TrainingStep, margin: float = 0.0) -> tuple[Plan, int]:
         """The best plan that is found for a step, and the bytes that it holds after the forward pass.
@@ -139,9 +141,9 @@ class Limit:
         """What has this share of the limit."""
         to, back = self.host_Bps or (0.0, 0.0)
         if self.fraction is not None:
-            return Device("limit", 0, self.fraction * share, to, back)
+            return Device("limit", 0, self.fraction * share, to, back, self.least_copy_s)
         assert self.bytes is not None
-        return Device("limit", int(self.bytes * share), 0.0, to, back)
+        return Device("limit", int(self.bytes * share), 0.0, to, back, self.least_copy_s)
 
 
 def simulated_peak(step: TrainingStep, keep: Collection[str]) -> int:

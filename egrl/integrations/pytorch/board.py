@@ -92,8 +92,10 @@ class Board:
 
 def _timed_cut(joint: JointGraph, keep: Collection[str], offload: Collection[str]) -> Cut:
     """How a joint graph is cut, with copies where the times of ops on this machine say."""
-    rates = host_Bps(main_device(joint.ops))
-    device = Device("all", memory_fraction=1.0, to_host_Bps=rates[0], from_host_Bps=rates[1])
+    rates = host_Bps(main_device(joint.ops))  # any that the plan names may be copied
+    device = Device(
+        "all", memory_fraction=1.0, to_host_Bps=rates[0], from_host_Bps=rates[1], least_copy_s=0.0
+    )
     problem = TrainingProblem(TIMES.measure(joint).step, device)
     chosen = (
         OFFLOAD if name in offload else KEEP if name in keep else RECOMPUTE for name in problem.space.nodes

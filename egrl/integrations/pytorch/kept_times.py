@@ -3,26 +3,30 @@
 One file for each version of PyTorch, number of threads, processor and GPU: what was timed with another is not seen.
 Like all of the cache it is there to save time only. If it cannot be read it is made again, if it cannot be written it
 is not kept, and it may be deleted at any time: after a busy moment of the machine, say.
+
+One process at a time measures: two would slow each other down, and what the first one measured the second one reads.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 
 from egrl.core import atomic
 from egrl.integrations.pytorch.timing import Timing
 from workloads.errors import InputError
 from workloads.files import cache_folder, read_text
 
-VERSION = 2
+VERSION = 3
 """Goes up when ops are timed in another way."""
 MOST_BYTES = 1 << 26
 """A larger file is begun anew."""
@@ -40,6 +44,20 @@ def file() -> Path:
     """Where timings under the present conditions are kept. FileNotFoundError if there is no home folder."""
     name = hashlib.sha256(json.dumps(conditions()).encode()).hexdigest()[:32]
     return cache_folder() / "op-times" / f"{name}.json"
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """While this is held, no other process measures under the same conditions; without a cache nothing is held.
+
+    A process that holds it may take it again.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError, NotImplementedError):  # no folder, or one without locks
+            lock = file().with_suffix(".lock")
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(FileLock(lock, is_singleton=True))
+        yield
 
 
 def read() -> dict[str, Timing]:

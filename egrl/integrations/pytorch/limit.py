@@ -22,6 +22,7 @@ from egrl.integrations.pytorch.asked import Limit, asked, may_be_written, simula
 from egrl.integrations.pytorch.backend import HOST_BACKEND, PlannedBackend
 from egrl.integrations.pytorch.compiled import UnreadableCodeError, memory_of
 from egrl.integrations.pytorch.fusion import fused
+from egrl.integrations.pytorch.host import COPY_LAUNCH_S
 from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError
 from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.plan import Plan
@@ -253,8 +254,11 @@ class _Planner:
     def _best(self, limit: Limit, joint: JointGraph) -> tuple[Plan, int]:
         """The plan of a measured graph, and what it holds after the forward pass. InputError if nothing fits."""
         if self._backend != "inductor":
+            device = main_device(joint.ops)
             if limit.host_Bps is None:
-                limit = replace(limit, host_Bps=host_Bps(main_device(joint.ops)))
+                limit = replace(limit, host_Bps=host_Bps(device))
+            if limit.host_Bps != (0.0, 0.0) and device.type == "cuda":
+                limit = replace(limit, least_copy_s=COPY_LAUNCH_S)
             return limit.plan(joint.step)
         if limit.host_Bps != (0.0, 0.0):
             self._report.say(

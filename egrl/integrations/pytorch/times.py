@@ -7,6 +7,7 @@ it returns. Repeated layers are measured once. The generators of random numbers 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -82,6 +83,13 @@ class Times:
 
     def _time(self, joint: JointGraph, say: Callable[[int, int], None]) -> None:
         """Measure what is not known yet, in rounds, so that a busy moment of the machine does not count."""
+        if not self._unknown(joint):
+            return
+        with kept_times.alone() if self.on_disk else contextlib.nullcontext():
+            self._time_alone(joint, say)
+
+    def _unknown(self, joint: JointGraph) -> dict[str, fx.Node]:
+        """What is not known yet, also not from the disk."""
         if self.on_disk:
             self.known = kept_times.read() | self.known
         new: dict[str, fx.Node] = {}
@@ -89,6 +97,11 @@ class Times:
             key = _key(node)
             if key not in self.known and any(joint.step.values[output].size_bytes for output in op.outputs):
                 new.setdefault(key, node)
+        return new
+
+    def _time_alone(self, joint: JointGraph, say: Callable[[int, int], None]) -> None:
+        """The same, while no other process measures; it may have done so until now."""
+        new = self._unknown(joint)
         for turn in range(ROUNDS):
             for number, (key, node) in enumerate(new.items()):
                 say(turn * len(new) + number, ROUNDS * len(new))
@@ -121,7 +134,10 @@ def _key(node: fx.Node) -> str:
         value = thing.meta.get("val")
         if not isinstance(value, torch.Tensor):
             return type(value).__name__
-        return f"{value.dtype}{tuple(value.shape)}{value.stride()}{value.device}"
+        device = value.device.type
+        if device == "cuda":  # equal ones need not measure again
+            device = torch.cuda.get_device_name(value.device)
+        return f"{value.dtype}{tuple(value.shape)}{value.stride()}{device}"
 
     return str((str(node.target), fx.map_arg((node.args, node.kwargs), described)))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,37 @@ def test_a_folder_that_cannot_be_written_does_no_harm(
     monkeypatch.setenv("EGRL_CACHE_DIR", str(tmp_path / "file"))
     assert Times({}, on_disk=True).measure(joint()).step.ops
     assert measured
+
+
+OTHER = """
+from egrl.integrations.pytorch import kept_times
+print("begins", flush=True)
+with kept_times.alone():
+    print(len(kept_times.read()))
+"""
+
+
+@pytest.mark.slow
+def test_one_process_measures_and_another_waits_and_reads_what_it_found(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, order = joint(), []
+    times = Times({}, on_disk=True)
+    original = times._time_alone
+
+    def time_alone(*args: Any) -> None:
+        other = subprocess.Popen([sys.executable, "-c", OTHER], stdout=subprocess.PIPE, text=True)
+        assert other.stdout is not None
+        assert other.stdout.readline() == "begins\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(1.0)
+        order.append(other)
+        original(*args)
+
+    monkeypatch.setattr(times, "_time_alone", time_alone)
+    times.measure(graph)
+    found = sum(not timing.estimated for timing in times.known.values())
+    assert int(order[0].communicate(timeout=60)[0]) == found > 0
 
 
 def test_estimated_times_are_not_kept(measured: list[str]) -> None:

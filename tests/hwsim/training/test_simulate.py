@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from make_training import decoder, random_step, unet
 
+from hwsim.training.device import LEAST_COPY_S
 from hwsim.training.judge import Host, play
 from hwsim.training.simulate import KEEP, OFFLOAD, RECOMPUTE, canonical, runs_of, simulate, trace
 from hwsim.training.tables import build_tables
@@ -17,8 +18,8 @@ RESERVED = 7
 def agrees(step: TrainingStep, plans: np.ndarray, host_Bps: tuple[float, float] = (0.0, 0.0)) -> None:
     """Runs, their memory, seconds and peak are those of the judge."""
     factors, again = {"aten.f": 1.5}, {"aten.f": 0.25, "aten.mm": 2.0}
-    tables = build_tables(step, RESERVED, factors, again, host_Bps)
-    host = Host(*host_Bps, factors, again) if min(host_Bps) > 0 else None
+    tables = build_tables(step, RESERVED, factors, again, host_Bps, LEAST_COPY_S)
+    host = Host(*host_Bps, LEAST_COPY_S, factors, again) if min(host_Bps) > 0 else None
     took, peak = simulate(tables, plans)
     for plan, its_seconds, its_peak in zip(plans, took, peak, strict=True):
         kept = {value for value, choice in zip(step.candidates, plan, strict=True) if choice != RECOMPUTE}
