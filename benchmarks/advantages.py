@@ -20,7 +20,6 @@ from scipy.stats import spearmanr
 
 import egrl
 from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
-from egrl.methods.parts_critic.data import gather
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Floats, Mapping16
@@ -40,8 +39,8 @@ class Lesson:
                 search.tell(batch, problem.evaluate(batch.proposals.mapping, batch.key))
             self.speedup = search.result().speedup
             archive = search._context.archive
-            measured = gather(archive, np.arange(len(archive)), problem.parts.node, len(problem.space.nodes))
-        self._critic, thought = PartsCritic(problem, CriticConfig()), None
+            self._critic, thought = PartsCritic(problem, CriticConfig()), None
+            measured = self._critic.gather(archive, np.arange(len(archive)))
         thinking = self._critic.think(measured, set(), np.random.default_rng(seed))
         while thought is None:
             try:

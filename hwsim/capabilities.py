@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hwsim.explanation import Breakdown, OpTimes, Partition
 from hwsim.problem import (
@@ -185,6 +186,31 @@ def explainer(problem: Problem, form: type[Explained]) -> Callable[[Mapping16], 
     return None
 
 
+class Terms(Protocol):
+    """What the parts of a cost are sums of: K terms of unknown size, such as what each node adds to its chip's load.
+
+    A mapping says which terms a part holds. How large they are is for measured parts to teach.
+    """
+
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """int64 [K], in 0..G - 1: terms of one group are of one nature."""
+
+    @property
+    def size(self) -> Floats:
+        """float64 [K], above 0: terms of a group are thought to be in proportion to it."""
+
+    def held(self, mapping: Mapping16) -> sparse.csr_array:
+        """float64 [B P, K]: how often each part of valid mappings [B, N, H] holds each term."""
+
+    def improve(self, seconds: Floats, start: Mapping16, *, steps: int, hot: float, key: int) -> Mapping16:
+        """The best valid mapping [N, H] of a local search from a valid one, with terms float64 [K], 0 or more.
+
+        Of the terms' sizes it knows nothing else. `hot` is the first temperature, as a share of the cost; equal keys
+        give equal results.
+        """
+
+
 @dataclass(frozen=True)
 class Parts:
     """The parts that a cost is made of, P of them, in the order of `Evaluation.parts`.
@@ -194,12 +220,14 @@ class Parts:
         whole: how parts make the cost: their "sum", or the largest of them ("max").
         node: int32 [P], the node of the space that each part belongs to; -1: to none.
         kinds: P kinds of ops, such as "conv": the op whose time each part is; empty if that is not known.
+        terms: what parts are sums of, if they are sums of what none of them tells alone; None if they are not.
     """
 
     names: tuple[str, ...]
     whole: Literal["sum", "max"]
     node: NDArray[np.int32]
     kinds: tuple[str, ...] = ()
+    terms: Terms | None = None
 
     def __len__(self) -> int:
         return len(self.names)

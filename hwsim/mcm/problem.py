@@ -38,6 +38,7 @@ from hwsim.mcm.package import Package, package_file
 from hwsim.mcm.pipeline import pipeline_of
 from hwsim.mcm.rules import misplaced_nodes
 from hwsim.mcm.solver.solver import Repairer, solver
+from hwsim.mcm.terms import ChipTerms
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -109,7 +110,11 @@ class McmProblem:
         )
         size_bytes = self.tables.size_bytes[:, None].copy()
         chips = [str(chip) for chip in range(package.chips)]
-        self.parts = _loads_of(package.chips)
+        # Chips of the device model wait for each other.
+        sums = self.config.model == "analytical"
+        self.parts = _loads_of(
+            package.chips, ChipTerms(self.tables, self.network.made_bytes) if sums else None
+        )
         self.space = Space(
             distinct_names(self.network.graph.nodes),
             ("chip",),
@@ -311,7 +316,7 @@ class McmProblem:
         return {"workload.json": self.network.text, "chip.toml": package_file(self.package)}
 
 
-def _loads_of(chips: int) -> Parts:
+def _loads_of(chips: int, terms: ChipTerms | None) -> Parts:
     """A load for each chip, and one for each link to the next."""
     names = [f"chip {c}" for c in range(chips)] + [f"link {c} -> {(c + 1) % chips}" for c in range(chips)]
-    return Parts(tuple(names), "max", np.full(2 * chips, -1, np.int32))
+    return Parts(tuple(names), "max", np.full(2 * chips, -1, np.int32), terms=terms)

@@ -1,4 +1,4 @@
-"""The critic of parts as a member beside population and learner: it learns the time of every op from all profiles.
+"""The critic of parts as a member beside population and learner: it learns what every part takes from all profiles.
 
 A round is either one of population and learner, or a batch of the critic's alone; `RoundShare` divides the rounds. Its
 mappings that ran join the population and the replay buffer. While its batches find nothing better, it pauses for longer
@@ -22,9 +22,8 @@ from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods.hybrid.method import CRITIC
 from egrl.methods.hybrid.round_share import RoundShare
-from egrl.methods.parts_critic.accesses import Readable
-from egrl.methods.parts_critic.critic import LEAST, Belief, CriticConfig, PartsCritic
-from egrl.methods.parts_critic.data import Measured, gather
+from egrl.methods.parts_critic.choice import Belief, Critic
+from egrl.methods.parts_critic.data import Measured
 from hwsim.family import HasFamily
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Floats, Mapping16
@@ -51,9 +50,10 @@ Thought = tuple[Mapping16, Floats, Belief]
 class CriticMember:
     """See the module."""
 
-    def __init__(self, context: Context, problem: Readable, config: CriticConfig) -> None:
-        self._context, self._problem, self._config = context, problem, config
-        self._critic = PartsCritic(problem, config)
+    def __init__(self, context: Context, critic: Critic, first: int) -> None:
+        """So many random mappings are measured at first, more if rules are few."""
+        self._context, self._problem = context, context.problems[0]
+        self._critic, self._random = critic, first
         self._rng = context.generator("critic of parts")
         self._rounds = RoundShare(CRITIC, FIRST)
         self._begun = False
@@ -73,11 +73,11 @@ class CriticMember:
             return True
         if not self._begun and not self._context.costs.measured:
             return True
-        return self._rounds.own and self._told >= self._until and self._profiles() >= LEAST
+        return self._rounds.own and self._told >= self._until and self._profiles() >= self._critic.least
 
     def _profiles(self) -> int:
         """Profiles among the latest evaluations, no more than are needed to begin."""
-        tickets = self._tickets()[-4 * LEAST :]
+        tickets = self._tickets()[-4 * self._critic.least :]
         return int(np.isfinite(self._context.archive.parts(tickets)).any(axis=1).sum())
 
     def ask(self) -> Proposals:
@@ -112,7 +112,7 @@ class CriticMember:
         problem, warm = self._problem, self._context.start[0] is not None
         rules = list(problem.family.first().values()) if warm and isinstance(problem, HasFamily) else []
         known = {row.tobytes(): row for row in rules}
-        keys = self._context.keys(SAMPLE, FIRST_KEYS, max(self._config.first, LEAST - len(known)))
+        keys = self._context.keys(SAMPLE, FIRST_KEYS, max(self._random, self._critic.least - len(known)))
         for row in repair(self._problem, sample_uniformly(self._problem, keys), keys):
             known.setdefault(row.tobytes(), row)
         measured = {row.tobytes() for row in self._context.rules}
@@ -126,8 +126,7 @@ class CriticMember:
         return tickets[archive.column("problem")[tickets] == self._context.number]
 
     def _gathered(self) -> Measured:
-        nodes = len(self._problem.space.nodes)
-        return gather(self._context.archive, self._tickets(), self._problem.parts.node, nodes)
+        return self._critic.gather(self._context.archive, self._tickets())
 
     def _think(self) -> Generator[None, None, Thought]:
         self._measured = self._gathered()
@@ -209,7 +208,7 @@ class CriticMember:
         self._begun, self._told, self._judged = state["begun"], state["told"], state["judged"]
         self._rest, self._until = state["rest"]
         self._best, self._champion = state["best"], (0, None)
-        self._belief = Belief.of_state(state["belief"]) if "belief" in state else None
+        self._belief = self._critic.belief_of(state["belief"]) if "belief" in state else None
         self._thinking = self._measured = None
         if state["open"]:
             self._before = self._beliefs()

@@ -13,7 +13,7 @@ from egrl.methods.hybrid.learner import LearnerConfig
 from egrl.methods.hybrid.method import Hybrid, Parts
 from egrl.methods.hybrid.with_critic import WithCritic
 from egrl.methods.hybrid.with_twin import WithTwin
-from egrl.methods.parts_critic.accesses import readable
+from egrl.methods.parts_critic.choice import critic_of
 from egrl.methods.parts_critic.critic import CriticConfig
 from hwsim.family import HasFamily
 from policies.network import NetworkConfig
@@ -62,6 +62,5 @@ def build_hybrid(
             " found on"
         )
     inner = hybrid if config.twin == "off" else WithTwin(context, hybrid, always=config.twin == "on")
-    if config.critic.use == "off" or not readable(problem):
-        return inner
-    return WithCritic(context, inner, problem, config.critic)
+    critic = None if config.critic.use == "off" else critic_of(problem, config.critic)
+    return inner if critic is None else WithCritic(context, inner, critic, config.critic.first)

@@ -13,8 +13,7 @@ from egrl.core.proposals import Proposals
 from egrl.methods.hybrid.critic import CriticMember
 from egrl.methods.hybrid.method import Hybrid
 from egrl.methods.hybrid.with_twin import WithTwin
-from egrl.methods.parts_critic.accesses import Readable
-from egrl.methods.parts_critic.critic import CriticConfig
+from egrl.methods.parts_critic.choice import Critic
 from hwsim.problem import Evaluation
 from policies.store import StoredPolicy
 
@@ -22,11 +21,9 @@ from policies.store import StoredPolicy
 class WithCritic(Method):
     """See the module."""
 
-    def __init__(
-        self, context: Context, inner: Hybrid | WithTwin, problem: Readable, config: CriticConfig
-    ) -> None:
+    def __init__(self, context: Context, inner: Hybrid | WithTwin, critic: Critic, first: int) -> None:
         self._inner = inner
-        self._critic = CriticMember(context, problem, config)
+        self._critic = CriticMember(context, critic, first)
         self._shown = dict(self._critic.metrics())
         self._silent = False
 

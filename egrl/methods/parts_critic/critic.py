@@ -14,11 +14,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge
+from numpy.typing import NDArray
 from typing_extensions import Doc
 
+from egrl.core.archive import Archive
 from egrl.methods.parts_critic.accesses import Readable, node_features, read_accesses
 from egrl.methods.parts_critic.context import Work, fitted, search
-from egrl.methods.parts_critic.data import Measured
+from egrl.methods.parts_critic.data import Measured, gather
 from egrl.methods.parts_critic.local_search import anneal
 from egrl.methods.parts_critic.model import OpTimes, Parameters, Profiled, draw
 from egrl.methods.parts_critic.residual import Residual
@@ -29,11 +31,6 @@ LEAST = 12
 MORE = 2.0
 STEPS = 8
 """Of a fit, for each batch."""
-LEAST_MISFIT, NEAREST = 0.1, 8
-"""The least standard deviation of what the model does not explain of a cost, as a share of the noise; how many of
-the mappings that it thinks best, at least, show it."""
-SLOWER = 3.0
-"""A cost so many standard deviations above what the model says is believed, not the model."""
 LEAST_BATCH, GROWTH = 2, 6
 """While there are few data, batches are small: a mapping for so many that were learned from, but at least two."""
 PACKED = -1
@@ -53,7 +50,7 @@ class CriticConfig:
         Literal["auto", "off"],
         Doc(
             '"auto": the critic takes turns with population and learner where evaluations have profiles of ops that'
-            ' lie in memories; "off": it does not'
+            ' lie in memories, or loads that are sums; "off": it does not'
         ),
     ] = "auto"
     proposals: Annotated[int, Ge(1), Doc("mappings per batch of the critic, fewer while it has few data")] = 8
@@ -83,11 +80,6 @@ class Belief:
         """As plain values."""
         return {"parameters": self.parameters.state_dict(), "table": self.table}
 
-    @staticmethod
-    def of_state(state: dict[str, Any]) -> Belief:
-        """The inverse of `state_dict`."""
-        return Belief(Parameters.of_state(state["parameters"]), state["table"])
-
 
 @dataclass(frozen=True)
 class Learned:
@@ -107,10 +99,13 @@ class Learned:
 
 
 class PartsCritic:
-    """See the module; data come from whoever asks."""
+    """See the module; its methods are those of `egrl.methods.parts_critic.choice.Critic`."""
+
+    least = LEAST
 
     def __init__(self, problem: Readable, config: CriticConfig) -> None:
         self._config = config
+        self._parts, self._nodes = problem.parts, len(problem.space.nodes)
         self._accesses = read_accesses(problem)
         self._features = node_features(problem, self._accesses)
         self._model: OpTimes | None = None
@@ -118,15 +113,14 @@ class PartsCritic:
         self._parameters: Parameters | None = None
         self._searched = 0
 
+    def gather(self, archive: Archive, tickets: NDArray[np.int64]) -> Measured:
+        """The times of nodes."""
+        return gather(archive, tickets, self._parts, self._nodes)
+
     def think(
         self, measured: Measured, seen: set[bytes], rng: np.random.Generator
     ) -> Generator[None, None, tuple[Mapping16, Floats, Belief]]:
-        """The next batch, new mappings int16 [B, N, H], log costs [M] of the measured ones, what it now believes.
-
-        It yields while it works.
-
-        `seen` has the bytes of mappings that are not to be proposed.
-        """
+        """As of every critic."""
         learned = yield from self._learn(measured)
         batch = yield from self._propose(measured, learned, seen, rng)
         return batch, learned.estimate, learned.belief
@@ -167,21 +161,7 @@ class PartsCritic:
             return measured.log_cost
         assert self._model is not None
         seconds = self._model.log_seconds(belief.parameters, measured.mapping, belief.table)
-        predicted = np.log(np.exp(seconds).sum(axis=1))
-        left = measured.log_cost - predicted
-        noise = measured.noise**2 / measured.count
-        # What differs in all mappings alike (overhead between ops) changes no choice. A lucky cost is no misfit, and
-        # what the model says of slow mappings does not matter.
-        near = np.argsort(predicted, kind="stable")[: max(NEAREST, len(left) // 4)]
-        shift = float(np.median(left[near]))
-        spread = 1.4826 * float(np.median(np.abs(left[near] - shift)))
-        usual = max(spread**2 - float(noise[near].mean()), (LEAST_MISFIT * measured.noise) ** 2)
-        # Who looks for the best finds where the model errs to the good.
-        off = left - shift
-        misfit = np.where(off > SLOWER * np.sqrt(noise + usual), off**2, usual)
-        return np.asarray(
-            (measured.log_cost / noise + (predicted + shift) / misfit) / (1.0 / noise + 1.0 / misfit)
-        )
+        return measured.weighed(np.log(np.exp(seconds).sum(axis=1)))
 
     def _propose(
         self, measured: Measured, learned: Learned, seen: set[bytes], rng: np.random.Generator
@@ -208,6 +188,10 @@ class PartsCritic:
                 seen.add(best.tobytes())
                 found.append(best)
         return np.array(found, np.int16).reshape(-1, *self._accesses.tensor.shape)
+
+    def belief_of(self, state: dict[str, Any]) -> Belief:
+        """As of every critic."""
+        return Belief(Parameters.of_state(state["parameters"]), state["table"])
 
     def metrics(self) -> dict[str, float]:
         """The scale of the noise of op times, as learned; NaN before."""

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.archive import Archive
 from egrl.methods.twin.data import thin
+from hwsim.capabilities import Parts
 from hwsim.problem import Floats, Mapping16, Profiles, Status
 
 NOISE, WEIGHT = 0.01, 2.0
 """Assumed relative standard deviation of a cost, and how many repetitions the assumption weighs."""
 EXACT = 1e-4
 """Profiles that add up to the cost but for this share are exact, and so are costs."""
+LEAST_MISFIT, NEAREST = 0.1, 8
+"""The least standard deviation of what the model does not explain of a cost, as a share of the noise; how many of
+the mappings that it thinks best, at least, show it."""
+SLOWER = 3.0
+"""A cost so many standard deviations above what the model says is believed, not the model."""
+NOTHING_S = 1e-30
+"""The logarithm of a load of 0 is that of this."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +34,10 @@ class Measured:
         ticket: int64 [M], of the first evaluation of each.
         mapping: int16 [M, N, H].
         log_cost: float64 [M].
-        log_seconds: float64 [M, N], of each node; NaN: not known.
+        log_seconds: float64 [M, N], of each node, or [M, P], of each load; NaN: not known.
         count: int64 [M], evaluations.
         noise: relative standard deviation of a cost, by repetitions and an assumption; 0 if repetitions are all equal.
+        whole: how these seconds make the cost.
     """
 
     ticket: NDArray[np.int64]
@@ -36,6 +46,7 @@ class Measured:
     log_seconds: Floats
     count: NDArray[np.int64]
     noise: float
+    whole: Literal["sum", "max"] = "sum"
 
     def __len__(self) -> int:
         return len(self.ticket)
@@ -54,13 +65,33 @@ class Measured:
         whole = np.isfinite(self.log_seconds).all(axis=1)
         if not whole.any():
             return False
-        left = np.log(np.exp(self.log_seconds[whole]).sum(axis=1)) - self.log_cost[whole]
-        return bool(np.abs(left).max() < EXACT)
+        seconds = np.exp(self.log_seconds[whole])
+        cost = seconds.sum(axis=1) if self.whole == "sum" else seconds.max(axis=1)
+        return bool(np.abs(np.log(cost) - self.log_cost[whole]).max() < EXACT)
+
+    def weighed(self, predicted: Floats) -> Floats:
+        """Log costs [M] by measurements and by a model that predicts them, [M], weighed by their precisions."""
+        if self.exact:
+            return self.log_cost
+        left = self.log_cost - predicted
+        noise = self.noise**2 / self.count
+        # What differs in all mappings alike (overhead between ops) changes no choice. A lucky cost is no misfit, and
+        # what the model says of slow mappings does not matter.
+        near = np.argsort(predicted, kind="stable")[: max(NEAREST, len(left) // 4)]
+        shift = float(np.median(left[near]))
+        spread = 1.4826 * float(np.median(np.abs(left[near] - shift)))
+        usual = max(spread**2 - float(noise[near].mean()), (LEAST_MISFIT * self.noise) ** 2)
+        # Who looks for the best finds where the model errs to the good.
+        off = left - shift
+        misfit = np.where(off > SLOWER * np.sqrt(noise + usual), off**2, usual)
+        return np.asarray(
+            (self.log_cost / noise + (predicted + shift) / misfit) / (1.0 / noise + 1.0 / misfit)
+        )
 
     def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
         """Some of them."""
-        columns = {name: value[index] for name, value in vars(self).items() if name != "noise"}
-        return Measured(**columns, noise=self.noise)
+        columns = {name: value[index] for name, value in vars(self).items() if name not in ("noise", "whole")}
+        return Measured(**columns, noise=self.noise, whole=self.whole)
 
     def thinned(self, most: int) -> Measured:
         """Those with a profile; of more than `most` the best half and an even choice of the others."""
@@ -68,11 +99,13 @@ class Measured:
         return self.rows(rows if len(rows) <= most else rows[thin(self.log_cost[rows], most)])
 
 
-def gather(archive: Archive, tickets: NDArray[np.int64], node: NDArray[np.int32], nodes: int) -> Measured:
-    """What ran among evaluations of one problem, in the order of tickets; `node` [P] as in `Parts`."""
+def gather(archive: Archive, tickets: NDArray[np.int64], parts: Parts, nodes: int) -> Measured:
+    """What ran among evaluations of one problem with so many nodes, in the order of tickets."""
     status, cost = archive.column("status")[tickets], archive.column("cost")[tickets]
     tickets = tickets[(status == Status.OK) & np.isfinite(cost) & (cost > 0)]
-    mapping, seconds = archive.mappings(tickets), _by_node(archive.parts(tickets), node, nodes)
+    mapping, found = archive.mappings(tickets), archive.parts(tickets)
+    loads = parts.whole == "max"
+    seconds = np.log(np.maximum(found, NOTHING_S)) if loads else _by_node(found, parts.node, nodes)
     group, first = _groups(mapping)
     count = np.bincount(group, minlength=len(first))
     log = np.log(archive.column("cost")[tickets])
@@ -82,7 +115,7 @@ def gather(archive: Archive, tickets: NDArray[np.int64], node: NDArray[np.int32]
     number = _sums(group, known.astype(np.float64), len(first))
     mean = np.where(number > 0, logs / np.maximum(number, 1), np.nan)
     noise = _noise(log - log_cost[group], len(first))
-    return Measured(tickets[first], mapping[first], log_cost, mean, count, noise)
+    return Measured(tickets[first], mapping[first], log_cost, mean, count, noise, parts.whole)
 
 
 def _groups(mapping: Mapping16) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -10,21 +10,17 @@ from numpy.typing import NDArray
 from hwsim.family import Effects, Family, Model, Parameter
 from hwsim.mcm.cuts import best_cuts, greedy
 from hwsim.mcm.family.cost import MemoryLimits, Terms, gradients, held, loads, needed, predictions
-from hwsim.mcm.family.improve import anneal, value
+from hwsim.mcm.family.improve import COLD, MOST_CUT_WORK, anneal, value
 from hwsim.mcm.family.terms import EFFECTS, Layout
 from hwsim.mcm.network import Network
 from hwsim.mcm.rules import misplaced_nodes
 from hwsim.problem import Floats, Mapping16
 from hwsim.stages import Pipeline
 
-COLD = 0.01
-"""The last temperature of a local search, as a share of the first."""
 ROOM = (1.0, 0.97, 0.94, 0.9, 0.85, 0.8)
 """Shares of a chip's memory that the weights of a draft may take, tried in turn."""
 RULES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 """Shares of the memory that weights may take by the compiler's rule."""
-MOST_CUT_WORK = 1e9
-"""Steps of the best cuts that are worth while for one draft: C N^2 of C chips and N nodes."""
 
 
 class McmFamily(Family):

@@ -1,8 +1,12 @@
-"""Local search on a model of the family: nodes of busy chips go to a neighbouring chip, and what must go with them.
+"""Local search on a model of the family: nodes of busy chips go to another chip, or to a new one between two.
 
-A move takes a node to the chip before or behind, with all that it depends on (that depends on it) on its own chip. Most
-begin at the busiest chip, or at one that lacks memory. What is annealed is nearly the busiest of all: the norm over
-chips of a high power, so that of several busy chips each that is relieved counts.
+A move takes a node, with or without all that it depends on (that depends on it) on its own chip, to any chip between
+those of what it reads and of what reads it. Where a chip is left over, a new one may be put between two others. A chip
+that is left empty goes. So edges never lead back and no chip is skipped; the other rules are checked. Most moves begin
+at the busiest chip, or at one that lacks memory.
+
+What is annealed is nearly the busiest of all: the norm over chips and links of a high power, so that of several busy
+ones each that is relieved counts.
 """
 
 from __future__ import annotations
@@ -19,12 +23,19 @@ from hwsim.mcm.family.cost import Places16, Terms, fill, held
 from hwsim.mcm.rules import mark
 from hwsim.problem import Floats
 
+COLD = 0.01
+"""The last temperature of a local search, as a share of the first."""
+MOST_CUT_WORK = 1e9
+"""Steps of the best cuts that are worth while for one draft: C N^2 of C chips and N nodes."""
 POWER = 64.0
 LACK = 4.0
 """A chip that needs a share of its memory more than it has costs so much more time, in shares."""
 HOTTEST, BESIDE = 0.5, 0.75
 """A move begins at the busiest chip below the one, at one of its neighbours below the other, else anywhere."""
-DRAWS, CHANCE, TRIES = 64, 63, 60
+ALONE, WHOLE, BETWEEN, NEAR = 0.3, 0.1, 0.3, 0.5
+"""Shares of moves of a node alone, and of all of a chip; of those to a new chip, and of the others to the chip before
+or behind."""
+DRAWS, CHANCE, TRIES = 64, 63, 56
 MOST = 256
 """Nodes that a move takes along at most."""
 
@@ -58,35 +69,121 @@ def value(
     most = max(chip_s[busiest], link_s.max())
     total = 0.0
     for c in range(tables.chips):
-        total += (chip_s[c] / most) ** POWER
+        total += (chip_s[c] / most) ** POWER + (link_s[c] / most) ** POWER
     # A chip that lacks little memory and is not busy must count, too.
     return most * total ** (1.0 / POWER) * (1.0 + LACK * worst), busiest, fits
+
+
+@kernel
+def _group(
+    place: Places16,
+    node: int,
+    later: bool,
+    begin: NDArray[np.int64],
+    others: NDArray[np.int64],
+    group: NDArray[np.int64],
+) -> int:
+    """Write a node and all of its chip that follows it (precedes it, unless `later`); how many; 0 if too many.
+
+    Whoever is in a group is marked: its chip is -1 - chip from now on.
+    """
+    home, count, k = place[node], 1, 0
+    group[0], place[node] = node, -1 - home
+    while k < count:
+        u = group[k]
+        k += 1
+        for at in range(begin[u], begin[u + 1]):
+            v = others[at]
+            if place[v] == home and (v > u) == later:
+                if count == MOST:
+                    return 0
+                group[count], place[v] = v, -1 - home
+                count += 1
+    return count
+
+
+@kernel
+def _all_of(place: Places16, home: int, group: NDArray[np.int64]) -> int:
+    """Write all nodes of a chip; how many; 0 if too many."""
+    count = 0
+    for n in range(len(place)):
+        if place[n] == home:
+            if count == MOST:
+                return 0
+            group[count], place[n] = n, -1 - home
+            count += 1
+    return count
+
+
+@kernel
+def _range(
+    place: Places16, group: NDArray[np.int64], begin: NDArray[np.int64], others: NDArray[np.int64], used: int
+) -> tuple[int, int]:
+    """The last chip of what a group reads, -1 if nothing, and the first of what reads it, `used` if nothing."""
+    low, high = -1, used
+    for u in group:
+        for at in range(begin[u], begin[u + 1]):
+            chip = int(place[others[at]])
+            if chip >= 0 and others[at] > u:
+                high = min(high, chip)
+            elif chip >= 0:
+                low = max(low, chip)
+    return low, high
+
+
+@kernel
+def _close(place: Places16, chip: int) -> None:
+    """Move what lies behind a chip one chip ahead, if the chip is empty."""
+    for n in range(len(place)):
+        if place[n] == chip:
+            return
+    for n in range(len(place)):
+        if place[n] > chip:
+            place[n] -= 1
 
 
 @kernel
 def _move(
     place: Places16,
     node: int,
-    to: int,
+    tables: Tables,
     begin: NDArray[np.int64],
     others: NDArray[np.int64],
-    gone: NDArray[np.int64],
-) -> int:
-    """Take a node to a chip, and what of its own chip must go with it; returns how many, MOST + 1 if too many."""
-    home, count, k = place[node], 1, 0
-    later = to > home
-    gone[0], place[node] = node, to
-    while k < count:
-        u = gone[k]
-        k += 1
-        for at in range(begin[u], begin[u + 1]):
-            v = others[at]
-            if place[v] == home and (v > u) == later:
-                if count >= MOST:
-                    return MOST + 1
-                gone[count], place[v] = v, to
-                count += 1
-    return count
+    group: NDArray[np.int64],
+    chances: Floats,
+) -> bool:
+    """Take a node, and what goes with it, to another chip, in place; False if it cannot, and `place` is of no use.
+
+    `chances` float64 [5] are uniform.
+    """
+    home, used, later, count = int(place[node]), int(place.max()) + 1, chances[0] < 0.5, 1
+    if chances[1] < ALONE:
+        group[0], place[node] = node, -1 - home
+    elif chances[1] < ALONE + WHOLE:
+        count = _all_of(place, home, group)
+    else:
+        count = _group(place, node, later, begin, others, group)
+    low, high = _range(place, group[:count], begin, others, used)
+    if count == 0 or (chances[3] < BETWEEN and used == tables.chips):
+        return False
+    if chances[3] < BETWEEN:
+        to = low + 1 + int(chances[2] * (high - low))
+        for n in range(len(place)):
+            if place[n] >= to:
+                place[n] += 1
+        home += home >= to
+    else:
+        low, high = max(low, 0), min(high, tables.chips - 1)
+        to = low + int(chances[2] * (high - low + 1))
+        if chances[4] < NEAR:
+            to = home + (1 if later else -1)
+        if to == home or not low <= to <= high:
+            return False
+    for k in range(count):
+        place[group[k]] = to
+    if tables.no_skip:
+        _close(place, home)
+    return True
 
 
 @kernel
@@ -109,30 +206,28 @@ def anneal(
     others, begin = neighbours
     nodes = len(start)
     chip_s, link_s = np.empty(tables.chips), np.empty(tables.chips)
-    gone, wrong = np.empty(MOST + 1, np.int64), np.zeros(nodes, np.bool_)
+    group, wrong, chances = np.empty(MOST, np.int64), np.zeros(nodes, np.bool_), np.empty(5)
     current = start.copy()
     cost, busiest, fits = value(tables, terms, made_bytes, factor, current, chip_s, link_s)
     best, best_cost, best_fits = current.copy(), cost, fits
     for step in range(steps):
         # Every step owns `DRAWS` numbers of the key, however many it uses.
         draw = np.uint64(step) * np.uint64(DRAWS)
-        chance = uniform(key, draw)
-        chip = busiest
+        chance, chip = uniform(key, draw), busiest
         if HOTTEST <= chance < BESIDE:
             chip += 1 if uniform(key, draw + np.uint64(1)) < 0.5 else -1
         node = -1
         for attempt in range(TRIES):
-            n = int(uniform(key, draw + np.uint64(2 + attempt)) * nodes)
+            n = int(uniform(key, draw + np.uint64(7 + attempt)) * nodes)
             if chance >= BESIDE or current[n] == chip:
                 node = n
                 break
         if node < 0:
             continue
-        to = current[node] + (1 if uniform(key, draw + np.uint64(1)) * 2 % 1 < 0.5 else -1)
-        if to < 0 or to >= tables.chips:
-            continue
+        for k in range(len(chances)):
+            chances[k] = uniform(key, draw + np.uint64(2 + k))
         proposal = current.copy()
-        if _move(proposal, node, to, begin, others, gone) > MOST:
+        if not _move(proposal, node, tables, begin, others, group, chances):
             continue
         new, new_busiest, new_fits = value(tables, terms, made_bytes, factor, proposal, chip_s, link_s)
         warm = cost * temperature[0] * (temperature[1] / temperature[0]) ** (step / steps)

@@ -19,6 +19,7 @@ from egrl.methods.hybrid.critic import CriticMember
 from egrl.methods.hybrid.egrl import EgrlConfig, build
 from egrl.methods.hybrid.with_critic import WithCritic
 from egrl.methods.parts_critic.accesses import read_accesses
+from egrl.methods.parts_critic.choice import critic_of
 from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic, _packed
 from egrl.methods.parts_critic.data import NOISE, gather
 from hwsim.mappings import repair, sample_uniformly
@@ -31,7 +32,7 @@ from workloads.load import load
 
 TABLE = [f"method.{key}={value}" for key, value in SMALL["egrl"].items()]
 KEYS = np.arange(6, dtype=np.uint64)
-DEATHS = (2, 5, 40, 90)
+DEATHS = {"nnpi": (2, 5, 40, 90), "mcm": (2, 5, 9, 14)}
 """Pieces of thought at which a run dies."""
 
 
@@ -65,22 +66,28 @@ def test_it_takes_turns_where_evaluations_have_profiles_and_not_with_the_papers_
     assert not isinstance(build(Context([toy], Archive([toy]), 0, [None]), EgrlConfig()), WithCritic)
 
 
+def member_of(given: Context, config: CriticConfig) -> CriticMember:
+    learner = critic_of(given.problems[0], config)
+    assert learner is not None
+    return CriticMember(given, learner, config.first)
+
+
 @pytest.mark.parametrize("start", [True, False])
 def test_it_begins_with_the_rules_unless_the_start_is_cold_and_with_random_mappings(problem, start):
-    member = CriticMember(context(problem, start), problem, CriticConfig())
+    member = member_of(context(problem, start), CriticConfig())
     assert member.its_turn
     rows = member.ask().mapping
     rules = {row.tobytes() for row in problem.family.first().values()}
     found = {row.tobytes() for row in rows}
     assert len(found) == len(rows)
     assert rules <= found if start else not rules & found
-    assert len(rows) == max(len(rules) * start + 4, critic.LEAST)
+    assert len(rows) == max(len(rules) * start + 4, member._critic.least)
     assert not member.its_turn
 
 
 def test_on_a_board_it_begins_once_profiles_have_come(problem):
     given = context(problem, measured=True)
-    member = CriticMember(given, problem, CriticConfig(steps=2))
+    member = member_of(given, CriticConfig(steps=2))
     rows = np.stack(list(problem.family.first().values()))
     silent = replace(problem.evaluate(rows, np.zeros(len(rows), np.uint64)), parts=None)
     member.tell(told(given, rows, "gnn", silent))
@@ -92,7 +99,7 @@ def test_on_a_board_it_begins_once_profiles_have_come(problem):
 def run_of(problem: NnpiProblem, config: CriticConfig, evaluations: int) -> Context:
     """A run of the critic alone; it rests for no evaluation."""
     given = context(problem)
-    member = CriticMember(given, problem, config)
+    member = member_of(given, config)
     while len(given.archive) < evaluations:
         member._until, member._rounds._due = 0, -1.0
         batch = member.ask()
@@ -143,10 +150,10 @@ def test_a_run_that_began_before_there_was_a_critic_goes_on_without(problem):
 
 def test_without_gains_it_rests_longer_and_longer(problem):
     given = context(problem)
-    member = CriticMember(given, problem, CriticConfig())
+    member = member_of(given, CriticConfig())
     rules = np.stack(list(problem.family.first().values()))
     member.tell(told(given, np.concatenate([rules] * 5), "critic"))
-    member._measured = gather(given.archive, member._tickets(), problem.parts.node, len(problem.space.nodes))
+    member._measured = gather(given.archive, member._tickets(), problem.parts, len(problem.space.nodes))
     rests = []
     for estimate in (0.0, -1.0, -1.0, -1.0, -2.0, -2.0):
         member._conclude(
@@ -163,7 +170,7 @@ def test_repetitions_tell_the_noise_of_costs(problem):
     given = context(problem)
     told(given, np.concatenate([rows, rows]), "gnn")
     nodes = len(problem.space.nodes)
-    found = gather(given.archive, np.arange(12), problem.parts.node, nodes)
+    found = gather(given.archive, np.arange(12), problem.parts, nodes)
     assert found.noise == 0.0
     assert found.exact
     assert found.count.tolist() == [2] * len(found)
@@ -173,10 +180,10 @@ def test_repetitions_tell_the_noise_of_costs(problem):
     exact = problem.evaluate(both, np.zeros(len(both), np.uint64))
     noisy = replace(exact, cost=exact.cost * np.exp(0.04 * rng.normal(size=len(both))))
     told(given, both, "gnn", noisy)
-    found = gather(given.archive, np.arange(len(both)), problem.parts.node, nodes)
+    found = gather(given.archive, np.arange(len(both)), problem.parts, nodes)
     assert found.noise == pytest.approx(0.04, rel=0.2)
     assert not found.exact
-    fresh = gather(given.archive, np.arange(6), problem.parts.node, nodes)
+    fresh = gather(given.archive, np.arange(6), problem.parts, nodes)
     assert fresh.noise == pytest.approx(NOISE)
 
 
@@ -185,7 +192,7 @@ def test_the_champion_is_not_the_luckiest_measurement():
     """A mapping that is some per cent slower was measured once as the fastest; the model knows better."""
     noisy = NnpiProblem(load("resnet50"), load_chip("nnpi"), NnpiConfig(profile_noise=0.05))
     given = context(noisy)
-    member = CriticMember(given, noisy, CriticConfig(steps=5))
+    member = member_of(given, CriticConfig(steps=5))
     rows = member.ask().mapping
     evaluation = noisy.evaluate(rows, np.arange(len(rows), dtype=np.uint64))
     cost = evaluation.cost.copy()
@@ -212,9 +219,7 @@ def test_a_packed_start_gives_one_memory_to_one_head(problem):
 
 def test_what_was_learned_survives_a_checkpoint(problem):
     given = run_of(problem, CriticConfig(steps=2, proposals=2), 20)
-    measured = gather(
-        given.archive, np.arange(len(given.archive)), problem.parts.node, len(problem.space.nodes)
-    )
+    measured = gather(given.archive, np.arange(len(given.archive)), problem.parts, len(problem.space.nodes))
     one, other = (PartsCritic(problem, CriticConfig(steps=2, proposals=2)) for _ in range(2))
     _thought(one, measured, 1)
     other.load_state_dict(one.state_dict())
@@ -233,24 +238,25 @@ def _thought(learner: PartsCritic, measured, seed: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch):
-    given = {"method": "egrl", "seed": 4, "settings": TABLE}
-    egrl.search("alexnet", evals=90, out=tmp_path / "whole", workers=2, **given)
+@pytest.mark.parametrize(("kind", "workload"), [("nnpi", "alexnet"), ("mcm", "conv_lstm")])
+def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch, kind, workload):
+    given = {"method": "egrl", "seed": 4, "settings": TABLE, "problem": kind}
+    egrl.search(workload, evals=90, out=tmp_path / "whole", workers=2, **given)
     monkeypatch.setattr(critic, "PAUSE_S", 0.0)
     thoughts: list[int] = []
     ask = CriticMember.ask
 
     def dying(self: CriticMember) -> Proposals:
         thoughts.append(self._told)
-        if len(thoughts) in DEATHS:
+        if len(thoughts) in DEATHS[kind]:
             raise KeyboardInterrupt
         return ask(self)
 
     monkeypatch.setattr(CriticMember, "ask", dying)
     path = tmp_path / "dies"
     with pytest.raises(Interrupted):
-        egrl.search("alexnet", evals=90, out=path, checkpoint_seconds=0.0, **given)
-    for _ in DEATHS[1:]:
+        egrl.search(workload, evals=90, out=path, checkpoint_seconds=0.0, **given)
+    for _ in DEATHS[kind][1:]:
         with pytest.raises(Interrupted):
             egrl.search(resume=path)
     egrl.search(resume=path)

@@ -1,0 +1,70 @@
+"""Which critic of parts learns a problem, and what all of them are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.core.archive import Archive
+from egrl.methods.parts_critic.accesses import readable
+from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
+from egrl.methods.parts_critic.data import Measured
+from egrl.methods.parts_critic.loads import MOST_TERMS, LoadsCritic
+from hwsim.capabilities import HasParts
+from hwsim.problem import Floats, Mapping16, Problem
+
+
+class Belief(Protocol):
+    """What a thought believes of a problem."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """As plain values."""
+
+
+class Critic(Protocol):
+    """Learns what parts take, and proposes mappings by local search on that.
+
+    Attributes:
+        least: different mappings with profiles from which it begins to learn.
+    """
+
+    least: int
+
+    def gather(self, archive: Archive, tickets: NDArray[np.int64]) -> Measured:
+        """What it learns from, of evaluations of its problem."""
+
+    def think(
+        self, measured: Measured, seen: set[bytes], rng: np.random.Generator
+    ) -> Generator[None, None, tuple[Mapping16, Floats, Any]]:
+        """The next batch, new mappings int16 [B, N, H], log costs [M] of the measured ones, what it now believes.
+
+        It yields while it works. `seen` has the bytes of mappings that are not to be proposed.
+        """
+
+    def estimate(self, belief: Any, measured: Measured) -> Floats:
+        """Log costs [M] by measurements and what was believed, weighed by their precisions."""
+
+    def belief_of(self, state: dict[str, Any]) -> Belief:
+        """The inverse of a belief's `state_dict`."""
+
+    def metrics(self) -> dict[str, float]:
+        """The noise that was learned; NaN before."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was learned."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+
+
+def critic_of(problem: Problem, config: CriticConfig) -> Critic | None:
+    """The critic of op times or of loads, whichever the problem's parts are; None if they are neither."""
+    if readable(problem):
+        return PartsCritic(problem, config)
+    if not isinstance(problem, HasParts) or problem.parts.terms is None:
+        return None
+    few = len(problem.parts.terms.size) <= MOST_TERMS
+    return LoadsCritic(problem.parts, problem.parts.terms, len(problem.space.nodes), config) if few else None

@@ -1,0 +1,144 @@
+"""The critic of loads: what it learns of terms, with noise and gaps, and what it proposes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import egrl
+from egrl.methods.parts_critic.choice import critic_of
+from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
+from egrl.methods.parts_critic.data import NOTHING_S, Measured
+from egrl.methods.parts_critic.loads import NOISE, Belief, LoadsCritic
+from hwsim.mcm.config import McmConfig
+from hwsim.mcm.cost import loads
+from hwsim.mcm.package import load_package
+from hwsim.mcm.problem import McmProblem
+from subjects import SMALL
+from subjects import problem as subject
+from workloads.load import load
+
+CONFIG = CriticConfig(steps=20, proposals=4)
+
+
+@pytest.fixture(scope="module")
+def problem() -> McmProblem:
+    return McmProblem(load("conv_lstm"), load_package("mcm36"))
+
+
+def critic(problem: McmProblem) -> LoadsCritic:
+    found = critic_of(problem, CONFIG)
+    assert isinstance(found, LoadsCritic)
+    return found
+
+
+def measured(problem: McmProblem, count: int, noise: float = 0.0, seed: int = 0) -> Measured:
+    """Random partitions, the loads of their chips and links with noise, and their costs with a fifth of it."""
+    rng = np.random.default_rng(seed)
+    rows = problem.sample(None, np.arange(1000 * seed, 1000 * seed + count, dtype=np.uint64))
+    exact = loads(problem.tables, rows[:, :, 0])
+    cost = exact.max(axis=1) * np.exp(0.2 * noise * rng.standard_normal(count))
+    seen = np.maximum(exact * np.exp(noise * rng.standard_normal(exact.shape)), NOTHING_S)
+    ones = np.ones(count, np.int64)
+    return Measured(np.arange(count), rows, np.log(cost), np.log(seen), ones, 0.2 * noise, "max")
+
+
+def thought(learner: LoadsCritic, data: Measured, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Belief]:
+    seen = {row.tobytes() for row in data.mapping}
+    work = learner.think(data, seen, np.random.default_rng(seed))
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+def unseen_error(problem: McmProblem, seconds: np.ndarray) -> float:
+    """The median relative error of the costs of other random partitions."""
+    fresh = measured(problem, 50, seed=9)
+    assert problem.parts.terms is not None
+    predicted = (problem.parts.terms.held(fresh.mapping) @ seconds).reshape(50, -1).max(axis=1)
+    return float(np.median(np.abs(np.log(predicted) - fresh.log_cost)))
+
+
+def test_which_critic_learns_what(problem):
+    assert isinstance(critic_of(subject("nnpi"), CONFIG), PartsCritic)
+    assert critic_of(subject("mmap"), CONFIG) is None
+    device = McmProblem(load("resnet50"), load_package("mcm36"), McmConfig(model="device"))
+    assert critic_of(device, CONFIG) is None
+    assert critic(problem).least < PartsCritic.least
+
+
+def test_exact_loads_teach_what_other_partitions_cost(problem):
+    errors = []
+    for count in (4, 60):
+        *_, belief = thought(critic(problem), measured(problem, count))
+        errors.append(unseen_error(problem, belief.seconds))
+    assert errors[1] < 0.02
+    assert errors[1] < errors[0] / 3
+
+
+def test_noisy_loads_teach_nearly_as_much_and_how_noisy_they_are(problem):
+    learner, data = critic(problem), measured(problem, 60, noise=0.1)
+    for _ in range(3):
+        *_, belief = thought(learner, data)
+    assert learner.metrics()["critic_noise"] == pytest.approx(0.1, rel=0.25)
+    assert unseen_error(problem, belief.seconds) < 0.06
+    quiet = critic(problem)
+    for _ in range(3):
+        thought(quiet, measured(problem, 60, noise=0.02))
+    assert quiet.metrics()["critic_noise"] < 0.03 < NOISE
+
+
+def test_loads_that_are_not_known_are_left_out(problem):
+    data = measured(problem, 80, noise=0.02)
+    hidden = np.random.default_rng(0).random(data.log_seconds.shape) < 0.4
+    data.log_seconds[hidden] = np.nan
+    *_, belief = thought(critic(problem), data)
+    assert unseen_error(problem, belief.seconds) < 0.05
+
+
+def test_draws_are_near_where_much_is_known_and_far_where_little_is(problem):
+    spreads = []
+    for count in (4, 60):
+        learner = critic(problem)
+        posterior = learner._learned(measured(problem, count, noise=0.05))
+        rng = np.random.default_rng(0)
+        draws = np.stack([posterior.draw(rng) for _ in range(40)])
+        assert (draws >= 0).all()
+        spreads.append(float((draws.std(axis=0) / posterior.spread)[: len(problem.space.nodes)].mean()))
+    assert spreads[1] < 0.7 * spreads[0]
+
+
+def test_proposals_are_new_valid_and_better(problem):
+    data = measured(problem, 60)
+    batch, estimate, _ = thought(critic(problem), data)
+    assert len(batch) == CONFIG.proposals
+    assert not {row.tobytes() for row in batch} & {row.tobytes() for row in data.mapping}
+    assert not any(problem.judge(row) for row in batch)
+    np.testing.assert_array_equal(estimate, data.log_cost)  # exact costs are believed
+    assert loads(problem.tables, batch[:, :, 0]).max(axis=1).min() < np.exp(data.log_cost.min())
+
+
+def test_what_was_learned_survives_a_checkpoint(problem):
+    data, (one, other) = measured(problem, 30, noise=0.05), (critic(problem), critic(problem))
+    _, _, belief = thought(one, data)
+    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    for mine, theirs in zip(thought(one, data, 3)[:2], thought(other, data, 3)[:2], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    again = other.belief_of(belief.state_dict())
+    np.testing.assert_array_equal(other.estimate(again, data), one.estimate(belief, data))
+
+
+@pytest.mark.slow
+def test_loads_save_samples(problem):
+    """Sixty samples with it reach more than three hundred without."""
+    table = [f"method.{key}={value}" for key, value in SMALL["egrl"].items()]
+    given = {"method": "egrl", "seed": 1, "quiet": True, "bound_seconds": 0.0}
+    learned = egrl.search(problem, evals=60, settings=table, **given)
+    plain = egrl.search(problem, evals=300, settings=[*table, "method.critic.use=off"], **given)
+    assert learned.history["champion_source"][-1] == "critic"
+    assert learned.speedup > 1.2 * plain.speedup
+    assert "critic_share" not in plain.history
