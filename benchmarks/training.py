@@ -39,7 +39,7 @@ import egrl
 from analysis.means import geometric_mean
 from benchmarks.lines import Lines
 from benchmarks.training_models import FULL, Where
-from benchmarks.training_steps import BUDGETS, RANDOM_KEPT, run_steps, step_rows
+from benchmarks.training_steps import BUDGETS, RANDOM_KEPT, mean_lines, must_save, run_steps, step_rows
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.times import Times
@@ -93,8 +93,11 @@ def captured(name: str, folder: Path, where: Where) -> tuple[JointGraph, Trainin
 
 
 def rival(joint: JointGraph, step: TrainingStep, solver: str, estimate: str, budget: float) -> set[int]:
-    """Positions of the values that PyTorch's partitioner saves at a budget."""
+    """Positions of the values that PyTorch's partitioner saves at a budget, told which ops must not run twice."""
     graph = joint.module.graph
+    for op, node in zip(step.ops, joint.ops, strict=True):
+        if not op.recomputable:
+            must_save(node)
     primals = [value.role for value in step.values if value.role in ("parameter", "input")]
     parameters = [number for number, role in enumerate(primals) if role == "parameter"]
     info = partitioners.classify_nodes(joint.module, parameters, joint.forward_outputs)
@@ -254,7 +257,7 @@ def table(folder: Path) -> str:
             f" 95 % interval over networks {low:.2f} to {high:.2f}.",
             _beaten(lines),
         ]
-    return "\n".join([*rows, "", *step_rows(folder)])
+    return "\n".join([*rows, "", *step_rows(folder), "", *mean_lines(folder)])
 
 
 def _beaten(lines: Sequence[Mapping[str, Any]]) -> str:

@@ -348,6 +348,9 @@ SMALL: dict[str, Callable[[], Training]] = {
 """The same in a second or two."""
 
 
+DROPOUT = ("gpt2", "bert", "t5")
+"""Networks that draw random numbers."""
+
 LARGE: dict[str, Callable[[int], Training]] = {
     "gpt2": lambda batch: Training(
         LanguageModel(12, 768, 12, 50257, 1024, causal=True), _tokens(batch or 16, 1024, 50257)
