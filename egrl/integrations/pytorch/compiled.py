@@ -29,6 +29,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.partition import Cut, partition
+from egrl.integrations.pytorch.peak import given_bytes
 from egrl.integrations.pytorch.times import TIMES
 
 config: Any = _config
@@ -213,8 +214,9 @@ class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _add(self, storage: torch.UntypedStorage) -> None:
         if storage not in self._known:
             self._known.add(storage)
-            self.now += storage.nbytes()
-            weakref.finalize(storage, self._free, storage.nbytes())
+            size = given_bytes(storage.nbytes(), storage.device)
+            self.now += size
+            weakref.finalize(storage, self._free, size)
 
     def _free(self, size: int) -> None:
         self.now -= size

@@ -37,6 +37,16 @@ def peak_of(run: Callable[[], Any], device: torch.device) -> int:
     return max(curve_of(profiled), default=0)
 
 
+CUDA_BLOCK = 512
+"""Bytes of which the allocator of a GPU gives whole multiples."""
+
+
+def given_bytes(size_bytes: int, device: torch.device) -> int:
+    """What an allocator gives for so many bytes."""
+    block = CUDA_BLOCK if device.type == "cuda" else 1
+    return -(-size_bytes // block) * block
+
+
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """Without what the profiler writes to stderr whenever it starts and stops."""

@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from egrl.integrations.pytorch import host, kept_times
 from egrl.integrations.pytorch.joint import JointGraph
-from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.peak import given_bytes, peak_of
 from egrl.integrations.pytorch.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -60,6 +60,7 @@ class Times:
                 returned = 0
                 for output in op.outputs if timing.held_bytes else ():
                     held = max(timing.held_bytes[_position(joint.values[output])], values[output].size_bytes)
+                    held = given_bytes(held, device_of(node))
                     values[output] = replace(values[output], size_bytes=held)
                     returned += held
                 scratch = max(0, timing.peak_bytes - returned)

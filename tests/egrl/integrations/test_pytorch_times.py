@@ -16,6 +16,7 @@ from egrl.integrations.pytorch import kept_times
 from egrl.integrations.pytorch import times as timing
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.peak import given_bytes
 from egrl.integrations.pytorch.times import Times
 
 pytestmark = QUIET
@@ -94,6 +95,23 @@ def test_a_folder_that_cannot_be_written_does_no_harm(
     monkeypatch.setenv("EGRL_CACHE_DIR", str(tmp_path / "file"))
     assert Times({}, on_disk=True).measure(joint()).step.ops
     assert measured
+
+
+def test_the_allocator_of_a_gpu_gives_whole_blocks() -> None:
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    assert [given_bytes(size, gpu) for size in (0, 1, 512, 513)] == [0, 512, 512, 1024]
+    assert given_bytes(513, cpu) == 513
+
+
+def test_what_a_gpu_makes_is_planned_with_what_its_allocator_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "ROUNDS", 1)
+    graph = joint()
+    sizes = [value.size_bytes for value in Times({}).measure(graph).step.values]
+    monkeypatch.setattr(timing, "given_bytes", lambda size, device: 1000 * size)
+    larger = [value.size_bytes for value in Times({}).measure(graph).step.values]
+    made = [n for n, value in enumerate(graph.step.values) if not value.role]
+    assert made
+    assert all(larger[n] == 1000 * sizes[n] for n in made if sizes[n])
 
 
 OTHER = """
