@@ -32,7 +32,7 @@ LACK = 4.0
 """A chip that needs a share of its memory more than it has costs so much more time, in shares."""
 HOTTEST, BESIDE = 0.5, 0.75
 """A move begins at the busiest chip below the one, at one of its neighbours below the other, else anywhere."""
-ALONE, WHOLE, BETWEEN, NEAR = 0.3, 0.1, 0.3, 0.5
+ALONE, WHOLE, BETWEEN, NEAR = 0.15, 0.05, 0.2, 0.8
 """Shares of moves of a node alone, and of all of a chip; of those to a new chip, and of the others to the chip before
 or behind."""
 DRAWS, CHANCE, TRIES = 64, 63, 56
@@ -164,9 +164,9 @@ def _move(
     else:
         count = _group(place, node, later, begin, others, group)
     low, high = _range(place, group[:count], begin, others, used)
-    if count == 0 or (chances[3] < BETWEEN and used == tables.chips):
+    if count == 0:
         return False
-    if chances[3] < BETWEEN:
+    if chances[3] < BETWEEN and used < tables.chips:
         to = low + 1 + int(chances[2] * (high - low))
         for n in range(len(place)):
             if place[n] >= to:
