@@ -25,7 +25,7 @@ from hwsim.training.device import LEAST_COPY_S, Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from workloads.errors import InputError
 from workloads.text import read_quantity, size_text
-from workloads.training_step import TrainingStep
+from workloads.training_step import Op, TrainingStep
 
 NEAR_ENOUGH = 1e-3
 """A plan within this share of the bound is not improved further: times of ops are known less well."""
@@ -36,6 +36,9 @@ LEAST_FRACTION = 1e-6
 SCALAR_BYTES = 64
 """Left free of every limit that is simulated, for scalars that no graph has: the gradient of a loss, which the caller
 of `backward` holds during the whole pass, and numbers that ops wrap."""
+
+
+MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Limit:
         seed: of the search.
         host_Bps: bytes per second of copies to the host and back; both 0: nothing is kept there; None: as measured.
         least_copy_s: what is copied in less time stays on the device.
+        runs: of a graph that are open at once.
+        held_bytes: what a run may hold between its passes; None: anything.
     """
 
     bytes: int | None
@@ -61,6 +66,8 @@ class Limit:
     seed: int
     host_Bps: tuple[float, float] | None = (0.0, 0.0)
     least_copy_s: float = LEAST_COPY_S
+    runs: int = 1
+    held_bytes: int | None = None
 
     def plan(self, step: TrainingStep, margin: float = 0.0) -> tuple[Plan, int]:
         """The best plan that is found for a step, and the bytes that it holds after the forward pass.
@@ -86,7 +93,7 @@ class Limit:
         all_bytes = whole.peak_bytes + self.reserved
         limit = self.bytes if self.fraction is None else int(self.fraction * all_bytes)
         assert limit is not None
-        all_made, _, _ = self._found(step, Device("all", memory_fraction=1.0))
+        all_made, _, _ = replace(self, held_bytes=None)._found(step, Device("all", memory_fraction=1.0))
 
         def compiled(plan: Plan) -> Compiled:
             taken = whole if list(plan.keep) == list(all_made.keep) else memory(plan.keep)
@@ -100,7 +107,7 @@ class Limit:
         def search(limit_bytes: int) -> Plan:
             return self._found(step, Device("limit", memory_bytes=limit_bytes))[0]
 
-        if all_bytes <= limit:
+        if all_bytes <= limit and (self.held_bytes is None or whole.held_bytes <= self.held_bytes):
             found = compiled(all_made)
         else:
             found = fastest_within(limit, int(limit * all_made.peak_bytes / all_bytes), search, compiled)
@@ -111,11 +118,15 @@ class Limit:
     ) -> tuple[Plan, TrainingProblem, Mapping16]:
         """The best plan within the memory of a device, with its problem and mapping."""
         taken = self.reserved + SCALAR_BYTES
-        problem = TrainingProblem(step, device, TrainingConfig(reserved_bytes=taken, gap=NEAR_ENOUGH))
+        config = TrainingConfig(reserved_bytes=taken, gap=NEAR_ENOUGH)
+        problem = searched = TrainingProblem(step, device, config)
+        if self.held_bytes is not None:
+            room = problem.limit_bytes - taken - self.held_bytes
+            searched = TrainingProblem(_holding(step, max(room, 0)), device, config)
         mapping, bound = np.ones((len(problem.space.nodes), 1), np.int16), 0.0
-        if problem.keep_all[1] > problem.limit_bytes:
-            result = self._search(problem)
-            mapping = problem.baseline.mapping if result.mapping is None else result.mapping
+        if searched.keep_all[1] > problem.limit_bytes:
+            result = self._search(searched)
+            mapping = searched.baseline.mapping if result.mapping is None else result.mapping
             bound = result.bound or 0.0
         return plans.plan_of(problem, mapping, bound, margin), problem, mapping
 
@@ -144,6 +155,13 @@ class Limit:
             return Device("limit", 0, self.fraction * share, to, back, self.least_copy_s)
         assert self.bytes is not None
         return Device("limit", int(self.bytes * share), 0.0, to, back, self.least_copy_s)
+
+
+def _holding(step: TrainingStep, scratch_bytes: int) -> TrainingStep:
+    """A step that needs so much room between its passes, which leaves less of its limit for what it holds then."""
+    at = next((n for n, op in enumerate(step.ops) if op.phase == "backward"), len(step.ops))
+    between = Op("between the passes", "room", "backward", (), (), 0.0, scratch_bytes, recomputable=False)
+    return replace(step, ops=(*step.ops[:at], between, *step.ops[at:]))
 
 
 def simulated_peak(step: TrainingStep, keep: Collection[str]) -> int:
@@ -182,6 +200,7 @@ def asked(
     seconds: float,
     seed: int,
     offload: bool | str,
+    runs: int = 1,
 ) -> Limit:
     """What the arguments of `memory_limit` ask for. InputError if one is wrong, or they exclude each other."""
     if sum(given is not None for given in (limit, fraction, plan)) != 1:
@@ -195,6 +214,8 @@ def asked(
         raise InputError(f"seconds: expected a number above 0, found {seconds!r}")
     if not isinstance(method, str):
         raise InputError(f"method: expected a name, found {excerpt(method)}")
+    if not isinstance(runs, int) or isinstance(runs, bool) or not 1 <= runs <= MOST_RUNS:
+        raise InputError(f"runs: expected a whole number from 1 to {MOST_RUNS}, found {excerpt(runs)}")
     find_method(method)
     room = None if limit is None else size_of(limit)
     taken = size_of(reserved, "reserved") if reserved else 0
@@ -202,7 +223,7 @@ def asked(
         raise InputError(
             f"reserved: expected less than the limit of {size_text(room)}, found {size_text(taken)}"
         )
-    return Limit(room, fraction, taken, method, seconds, seed, _rates(offload))
+    return Limit(room, fraction, taken, method, seconds, seed, _rates(offload), runs=runs)
 
 
 def _rates(offload: bool | str) -> tuple[float, float] | None:

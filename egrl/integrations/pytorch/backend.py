@@ -67,17 +67,19 @@ class PlannedBackend:
         dynamic: bool | None,
         say: Callable[[str], object] = log.warning,
         breaks: Callable[[], object] = lambda: None,
+        counted: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda compiled: compiled,
     ) -> None:
         """`backend` is the name of one of `BACKENDS`; `say` gets a line about each graph that is not planned.
 
-        `breaks` is called before a graph is planned that ends before its function does: others follow.
+        `breaks` is called before a graph is planned that ends before its function does: others follow. `counted` makes
+        of a compiled graph what runs in its place.
 
         InputError if the backend is another.
         """
         if backend not in BACKENDS:
             raise InputError(f"backend: expected {' or '.join(BACKENDS)}, found {backend!r}")
         self._backend, self._dynamic = backend, dynamic
-        self.name, self._breaks = name, breaks
+        self.name, self._breaks, self._counted = name, breaks, counted
         self.called = False
         """True once PyTorch has given it a graph."""
         self._partitioner = Partitioner(planner, name, say)
@@ -94,11 +96,11 @@ class PlannedBackend:
             eager = aot_autograd(
                 fw_compiler=boxed_nop, partition_fn=self._partitioner, keep_inference_input_mutations=True
             )
-            return eager(gm, inputs)
+            return self._counted(eager(gm, inputs))
         wrapper: Any = torch._TorchCompileInductorWrapper
         compiler = wrapper(kwargs.get("mode") or "default", kwargs.get("options"), self._dynamic)
         planned = torch._inductor.config.patch(custom_partitioner_fn=self._partitioner)
         # the cache of joint graphs would skip the partitioner, and with it the plan
         uncached = torch._functorch.config.patch(enable_autograd_cache=False)
         with planned, uncached:
-            return compiler(gm, inputs)
+            return self._counted(compiler(gm, inputs))

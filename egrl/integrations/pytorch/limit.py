@@ -26,6 +26,7 @@ from egrl.integrations.pytorch.host import COPY_LAUNCH_S
 from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError
 from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.plan import Plan
+from egrl.integrations.pytorch.runs import Graph, OpenRuns, plan_for_runs
 from egrl.integrations.pytorch.times import TIMES, host_Bps, main_device
 from egrl.integrations.pytorch.versions import check_version
 from egrl.runs.progress import compiling, note_if_slow
@@ -64,6 +65,7 @@ def memory_limit(
     plan: str | Path | None = None,
     save: str | Path | None = None,
     offload: bool | str = False,
+    runs: int = 1,
     method: str = "exact",
     seconds: float = 20.0,
     seed: int = 0,
@@ -82,6 +84,7 @@ def memory_limit(
         plan: instead of both, a plan file: nothing is timed or searched for.
         save: a file that the plans are written to.
         offload: True to keep values in the host's memory, too; or the rate of copies, such as "25 GB/s", else measured.
+        runs: how often a compiled graph runs before its backward pass, as do layers that are compiled one by one.
         method: what searches for the plan, of `egrl list methods`; "exact" proves how far it is from the best.
         seconds: time limit of each search: one per graph, under inductor up to `fitting.TURNS`.
         seed: of the search.
@@ -95,11 +98,10 @@ def memory_limit(
         MemoryLimitError: when the function first runs, if no plan within the limit is found.
     """
     check_version()
-    limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload)
+    limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload, runs)
     given = None if plan is None else plans.read(str(plan))
-    if save is not None and not may_be_written(save):
-        raise InputError(f"save: expected a file in a folder that exists, found {str(save)!r}")
-    made = Plans()
+    report = _Report(Plans(), save, quiet)
+    open_runs = OpenRuns(report.say, limits.bytes)
 
     def compile_within(
         model: Any = None, *, backend: Any = "inductor", dynamic: bool | None = None, **kwargs: Any
@@ -108,14 +110,12 @@ def memory_limit(
             return lambda model: compile_within(model, backend=backend, dynamic=dynamic, **kwargs)
         name = _name_of(model)
         _check_compiled(model, name)
-        report = _Report(made, save, quiet)
-        planner = _Planner(limits, given, backend, report, model)
-        planned = PlannedBackend(backend, planner, name, bool(dynamic), report.say, planner.breaks)
+        planned = _Planner(limits, given, backend, report, open_runs, model).backend(name, bool(dynamic))
         return _watched(original(model, backend=planned, dynamic=bool(dynamic), **kwargs), planned, report)
 
     original = torch.compile
     with _alone(), mock.patch.object(torch, "compile", compile_within):
-        yield made
+        yield report.made
 
 
 @contextlib.contextmanager
@@ -172,11 +172,15 @@ def _check_compiled(model: Any, name: str) -> None:
 
 @dataclass
 class _Report:
-    """Where plans go when they are made."""
+    """Where plans go when they are made. InputError if `save` cannot be written."""
 
     made: Plans
     save: str | Path | None
     quiet: bool
+
+    def __post_init__(self) -> None:
+        if self.save is not None and not may_be_written(self.save):
+            raise InputError(f"save: expected a file in a folder that exists, found {str(self.save)!r}")
 
     def __call__(self, plan: Plan) -> None:
         self.made.append(plan)
@@ -227,19 +231,29 @@ class _Planner:
         given: Sequence[Plan] | None,
         backend: str,
         report: _Report,
+        open_runs: OpenRuns,
         model: Any = None,
     ) -> None:
         """`model` is what is compiled, whose parameters are asked for if it has several graphs."""
         self._limit, self._given, self._backend, self._report = limit, given, backend, report
         self._model, self._several = model, False
-        self._held: dict[int, int] = {}
-        """By the number of a compiled frame: bytes that its graph holds while later graphs run."""
+        self._open, self._planned_now = open_runs, list[Graph]()
         self._own: dict[int, int] = {}
-        """By the same number: bytes of its parameters and buffers."""
+        """By the number of a compiled frame: bytes of its parameters and buffers."""
 
-    def breaks(self) -> None:
+    def backend(self, name: str, dynamic: bool) -> PlannedBackend:
+        """What cuts the graphs of a function called `name` as they are planned here."""
+        say = self._report.say
+        return PlannedBackend(self._backend, self, name, dynamic, say, self._breaks, self._counted)
+
+    def _breaks(self) -> None:
         """The function has several graphs."""
         self._several = True
+
+    def _counted(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """The graph that was just compiled; its runs are counted if it was planned."""
+        graphs, self._planned_now = self._planned_now, []
+        return self._open.counted(compiled, graphs[-1]) if graphs else compiled
 
     def __call__(self, joint: JointGraph) -> Cut:
         """How a joint graph is cut. MemoryLimitError if nothing fits."""
@@ -318,8 +332,7 @@ class _Planner:
         frame = _frame()
         values = joint.step.values
         self._own[frame] = sum(value.size_bytes for value in values if value.role == "parameter")
-        earlier = sum(held for other, held in self._held.items() if other != frame)
-        elsewhere = earlier + self._later()
+        elsewhere = self._open.held_bytes(joint.step.graph if self._limit.runs > 1 else "") + self._later()
         limit = (
             self._limit
             if self._limit.bytes is None
@@ -328,7 +341,10 @@ class _Planner:
         with self._report.planning(joint, limit.seconds):
             joint = TIMES.measure(joint, self._report.progress)
             self._report.passing(f"searching for a plan, {limit.seconds:g} s at most")
-            plan, self._held[frame] = self._within(limit, joint, elsewhere)
+            plan, held = self._within(limit, joint, elsewhere)
+        inputs = sum(value.size_bytes for value in values if value.role == "input")
+        self._planned_now.append(Graph(joint.step.name, joint.step.graph, held - inputs))
+        self._open.graphs.append(self._planned_now[-1])
         return plan
 
     def _later(self) -> int:
@@ -343,13 +359,14 @@ class _Planner:
     def _within(self, limit: Limit, joint: JointGraph, elsewhere: int) -> tuple[Plan, int]:
         """As `_best`, with a word about what other graphs of the function hold if nothing fits."""
         try:
-            return self._best(limit, joint)
+            return plan_for_runs(limit, lambda limit: self._best(limit, joint))
         except InputError as error:
             if not elsewhere:
                 raise
             raise InputError(
-                f"{error}. Other graphs of the same function hold {size_text(elsewhere)} of this, those before it as"
-                " they were planned when it was not known: compile it as one graph; fullgraph=True says where it breaks"
+                f"{error}. Other graphs of the step hold {size_text(elsewhere)} of this, those before it as they were"
+                " planned when it was not known: compile the step as one graph (fullgraph=True says where it breaks),"
+                " or say with runs= how many alike there are"
             ) from None
 
 

@@ -22,6 +22,7 @@ from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.runs import OpenRuns
 
 pytestmark = QUIET
 
@@ -132,7 +133,8 @@ def test_a_limit_under_inductor_is_kept_and_used() -> None:
 def planner(room: Limit, given: list[plans.Plan] | None) -> tuple[Any, limit.Plans]:
     """What plans under inductor, quietly; the list of its plans."""
     made = limit.Plans()
-    return limit._Planner(room, given, "inductor", limit._Report(made, None, quiet=True)), made
+    report = limit._Report(made, None, quiet=True)
+    return limit._Planner(room, given, "inductor", report, OpenRuns(report.say, room.bytes)), made
 
 
 @pytest.mark.slow

@@ -9,13 +9,14 @@ from types import MethodType, SimpleNamespace
 
 import pytest
 import torch
-from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
+from compiling import QUIET, fresh, gradients  # noqa: F401  (a fixture of all)
 from torch import nn
 
 import egrl.integrations.pytorch as training
 from egrl.integrations.pytorch import plan as plans
 from egrl.integrations.pytorch.limit import tensors_of
 from egrl.integrations.pytorch.peak import peak_of
+from workloads.errors import InputError
 
 CPU = torch.device("cpu")
 pytestmark = [*QUIET, pytest.mark.slow]
@@ -34,7 +35,7 @@ def test_what_earlier_graphs_hold_is_said() -> None:
         step = torch.compile(broken, backend="aot_eager")
     with pytest.raises(
         Exception,
-        match=r"Other graphs of the same function hold .* of this, those before it as they were planned",
+        match=r"Other graphs of the step hold .* of this, those before it as they were planned",
     ):
         step(inputs)
 
@@ -65,6 +66,109 @@ def test_of_several_graphs_each_leaves_room_for_what_others_hold() -> None:
         "the first graph alone would fit with every value kept"
     )
     assert measured <= 1250 * 1024
+
+
+class Layer(nn.Module):
+    """Holds much more for the backward pass than it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(64), nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Layers(nn.Module):
+    """Layers that PyTorch compiles one by one, as one graph: a break within a loop leaves the loop to Python."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(count))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+            torch._dynamo.graph_break()
+        return x.square().mean()
+
+
+def layers_and_input() -> tuple[Layers, torch.Tensor, int, int]:
+    """Eight layers, an input, the peak of eager mode and what is there before the step."""
+    torch.manual_seed(0)
+    model, x = Layers(8), torch.randn(1024, 64, requires_grad=True)
+    there = sum(t.nbytes for t in (*model.parameters(), x))
+    model(x).backward()
+    cleared(model, x)
+    return model, x, there + peak_of(lambda: model(x).backward(), CPU), there
+
+
+def cleared(model: nn.Module, x: torch.Tensor) -> None:
+    model.zero_grad()
+    x.grad = None
+
+
+def test_a_graph_that_runs_several_times_is_no_silent_breach(capsys: pytest.CaptureFixture[str]) -> None:
+    model, x, whole, _ = layers_and_input()
+    with training.memory_limit(int(0.6 * whole), seconds=2, quiet=True) as made:
+        step = torch.compile(model, backend="aot_eager")
+    step(x).backward()
+    step(x).backward()
+    error = capsys.readouterr().err
+    assert len(made) == 1
+    assert error.count("above the limit of") == 1
+    assert "one of them has run 8 times" in error
+    assert "memory_limit(..., runs=8)" in error
+
+
+@pytest.mark.parametrize("each_by_itself", [False, True])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.exhaustive)])
+def test_told_how_often_a_graph_runs_a_plan_leaves_room_for_all(
+    backend: str, each_by_itself: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, x, whole, there = layers_and_input()
+    wanted = gradients(model, model, [x])
+    cleared(model, x)
+    limit = int(0.6 * whole)
+    with training.memory_limit(limit, seconds=6, quiet=True, runs=8) as made:
+        if each_by_itself:
+            compiled = nn.ModuleList(torch.compile(layer, backend=backend) for layer in model.layers)
+
+            def step(x: torch.Tensor) -> torch.Tensor:
+                for layer in compiled:
+                    x = layer(x)
+                return x.square().mean()
+        else:
+            step = torch.compile(model, backend=backend)
+    for ours, eager in zip(gradients(model, step, [x]), wanted, strict=True):
+        assert torch.linalg.norm(ours - eager) <= 1e-5 * torch.linalg.norm(eager)
+    cleared(model, x)
+    measured = there + peak_of(lambda: step(x).backward(), CPU)
+    assert measured <= limit
+    assert made[0].all_peak_bytes == pytest.approx(whole, rel=0.35)
+    assert made[0].peak_bytes < made[0].all_peak_bytes
+    assert "above the limit" not in capsys.readouterr().err
+
+
+def test_runs_that_have_ended_hold_nothing() -> None:
+    """A graph that was planned before, whose step is over, leaves the whole limit to another."""
+    first, second = Layer(), Layer()
+    x = torch.randn(1024, 64)
+    with training.memory_limit("9 MiB", seconds=2, quiet=True) as made:
+        one = torch.compile(lambda x: first(x).square().mean(), backend="aot_eager")
+        other = torch.compile(lambda x: second(x).square().sum(), backend="aot_eager")
+    one(x).backward()
+    kept = one(x)
+    del kept  # a run that nobody asks for the gradients of is over, too
+    other(x).backward()
+    assert made[0].peak_bytes == pytest.approx(made[1].peak_bytes, rel=0.01)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "two", 10**9])
+def test_wrong_numbers_of_runs_end_in_one_line(wrong: object) -> None:
+    expected = pytest.raises(InputError, match=r"^runs: expected a whole number from 1 to")
+    with expected, training.memory_limit("1 GiB", runs=wrong):  # type: ignore[arg-type]
+        pass
 
 
 def test_the_tensors_of_what_is_compiled_are_found_by_its_names() -> None:
