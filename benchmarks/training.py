@@ -269,6 +269,8 @@ def _beaten(lines: Sequence[Mapping[str, Any]]) -> str:
         fastest = min(each["seconds"] for each in rivals if each["peak_bytes"] <= line["peak_bytes"])
         slower.append(line["seconds"] / fastest - 1)
     count, most = sum(each > 0 for each in slower), max(slower)
+    if not count:
+        return f"Of {len(ours)} plans none is slower than the fastest of PyTorch's within their peak."
     return (
         f"Of {len(ours)} plans {count} are slower than the fastest of PyTorch's within their peak,"
         f" by {most:.2%} at most."
