@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from commands import module_of
 from players import agent, settings
 
-from benchmarks import critic, factors, shard_steps, training_host, twin_figure
+import egrl
+from benchmarks import critic, factors, mcm_loads, shard_steps, training_host, training_steps, twin_figure
 from benchmarks import training as training_benchmark
 from hwsim.shard.exact.reduce import reduce
 from make_sharding import make
@@ -124,3 +126,58 @@ def test_arms_are_compared_on_the_boards_that_both_ran_on():
     assert networks == 3
     assert found is not None
     assert found["mean"] == pytest.approx(np.log(1.2 / 1.1))
+
+
+@pytest.mark.slow
+def test_without_random_numbers_kept_the_gradients_of_the_rival_are_wrong():
+    chosen = training_steps.Where(small=True, device="cpu").training("gpt2")
+    wanted = training_steps.gradients(chosen, chosen.model)
+    errors = {}
+    for kept in (False, True):
+        torch._dynamo.reset()
+        with training_steps._budget(0.2, kept):
+            step = torch.compile(chosen.model, backend="aot_eager", dynamic=False)
+            found = training_steps.gradients(chosen, step)
+        errors[kept] = training_steps.gradient_error(wanted, found)
+    torch._dynamo.reset()
+    assert errors[True] < 1e-5
+    assert errors[False] > 0.1
+
+
+def test_means_are_of_rows_whose_rival_draws_nothing_twice(tmp_path):
+    def row(network: str, kind: str, ratio: float) -> dict[str, object]:
+        return {
+            "network": network,
+            "backend": "aot_eager",
+            "kind": kind,
+            "amount": 0.5,
+            "who": "ours",
+            "ratios": [ratio],
+        }
+
+    rows = [row("vit", "budget", 0.8), row("gpt2", "budget", 0.1), row("unet", "limit", 0.1)]
+    rows += [row("gpt2", training_steps.RANDOM_KEPT, 0.8)]
+    (tmp_path / "steps.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    (line,) = training_steps.mean_lines(tmp_path)
+    assert line.startswith("aot_eager, where `dp` has right gradients, at budgets: 0.800 of its time")
+    assert "over 2 networks" in line
+
+
+@pytest.mark.slow
+def test_the_critic_of_loads_is_measured_beside_one_that_learns_nothing_and_without_rules():
+    learned = mcm_loads.run("conv_lstm", "exact", 0, 50)["chosen"]["50"]
+    plain = mcm_loads.run("conv_lstm", "alone", 0, 50)["chosen"]["50"]
+    untrained = mcm_loads.run("conv_lstm", "untrained", 0, 21)["chosen"]["21"]
+    assert learned > 1.2 * plain
+    assert untrained > 1.0
+    seen = []
+    with mcm_loads.ablated("blind"):
+        bench = mcm_loads.Bench("crnn", "blind", 0)
+        search = egrl.Search(bench.problem, method="egrl", start="compiler")
+        while search.evaluations < 8:
+            batch = search.ask()
+            seen += [row.tobytes() for row in batch.proposals.mapping]
+            search.tell(batch, bench.measure(batch.proposals.mapping, batch.key))
+    rules = [row.tobytes() for row in bench.problem.family.first().values()]
+    baseline = bench.problem.baseline.mapping.tobytes()
+    assert not [row for row in rules if row != baseline and row in seen[:5]]

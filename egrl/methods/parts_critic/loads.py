@@ -145,7 +145,8 @@ class LoadsCritic:
             probes = np.random.default_rng(0).standard_normal((len(told), PROBES))
             determined = float((probes * linalg.cho_solve((factor, True), told @ probes)).sum()) / PROBES
             predicted = held @ np.maximum(mean, 0.0)
-            off = (load / predicted - 1.0)[predicted > floor]
+            heavy = predicted > floor
+            off = load[heavy] / predicted[heavy] - 1.0
             free = max(len(off) - determined, 0.0)
             squares = (off**2).sum() + WEIGHT * NOISE**2
             self._noise = max(LEAST_NOISE, float(np.sqrt(squares / (free + WEIGHT))))
