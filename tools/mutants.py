@@ -30,6 +30,34 @@ class Mutant(NamedTuple):
 
 MUTANTS = (
     Mutant(
+        "the busiest link is left out of what is annealed on modules",
+        "hwsim/mcm/family/improve.py",
+        " + (link_s[c] / most) ** POWER",
+        "",
+        "tests/hwsim/mcm/test_terms.py",
+    ),
+    Mutant(
+        "a tensor passes one link too few in what loads hold",
+        "hwsim/mcm/terms.py",
+        "range(0 if tables.transfers else far)",
+        "range(0 if tables.transfers else far - 1)",
+        "tests/hwsim/mcm/test_terms.py",
+    ),
+    Mutant(
+        "draws of terms are all the mean",
+        "egrl/methods/parts_critic/loads.py",
+        "self.mean + self.spread * off",
+        "self.mean + 0 * self.spread * off",
+        "tests/egrl/methods/parts_critic/test_loads.py",
+    ),
+    Mutant(
+        "open runs hold nothing",
+        "egrl/integrations/pytorch/runs.py",
+        "each.open * each.held_bytes",
+        "0 * each.held_bytes",
+        "tests/egrl/integrations/test_pytorch_graphs.py",
+    ),
+    Mutant(
         "the rectifier fills a memory to its last byte but one",
         "hwsim/nnpi/rectify.py",
         "live[m] + size > capacity[m]",

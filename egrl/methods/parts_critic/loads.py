@@ -50,8 +50,9 @@ SEARCHES = (
     (False, 2, 0.1),
 )
 """Of a batch, in turn: whether the mean is searched, the rank of the start, the first temperature."""
-LONGER = 4
-"""Times the steps of a search on op times: a step takes microseconds."""
+LONGER, MOST_WORK = 4, 20_000_000
+"""A search has so many times the steps of one on op times, since a step takes microseconds; on large graphs so many
+steps times nodes at most, some 0.3 s."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class LoadsCritic:
         belief = Belief(posterior.likely)
         estimate = self.estimate(belief, measured)
         order = np.argsort(estimate, kind="stable")
-        steps, found, known = LONGER * self._config.steps * self._nodes, [], set(seen)
+        steps = min(LONGER * self._config.steps * self._nodes, MOST_WORK // self._nodes)
+        found, known = list[Mapping16](), set(seen)
         for k in range(min(self._config.proposals, max(LEAST_BATCH, len(data) // GROWTH))):
             likely, rank, hot = SEARCHES[k % len(SEARCHES)]
             yield
