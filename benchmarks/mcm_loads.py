@@ -1,19 +1,21 @@
 """What a critic that learns loads is worth on multi-chip modules: `egrl` with and without it, and its rivals.
 
     python -m benchmarks.mcm_loads -o FILE [--variants egrl,untrained,alone] [--graphs tagger,...] [--seeds 3]
+    python -m benchmarks.mcm_loads -o FILE --graphs all --evals 126
     python -m benchmarks.mcm_loads -o FILE --table
 
-Each line of FILE is a run on one of the 16 test graphs: the throughput over the greedy heuristic's, without noise, of
-the champion after so many samples. What is there is not run again. Throughputs have 1 % noise, unless a variant says
-otherwise, and the loads of chips and links another 5 %. All begin with the same measurements, `--start rules`: the
-heuristic, and the cheapest cuts by the chip file.
+Each line of FILE is a run on one graph of `mcm87`, a test graph unless others are named (nothing is trained on any): the
+throughput over the greedy heuristic's, without noise, of the champion after so many samples. What is there is not run
+again. Throughputs have 1 % noise, unless a variant says otherwise, and the loads of chips and links another 5 %. All
+begin with the same measurements, `--start rules`: the heuristic, and the cheapest cuts by the chip file.
 
 Variants: `egrl`, as it comes; `alone`, without the critic; `untrained`: the critic keeps the prior that groups of terms
 have in the first profiles, and learns no more; `blind`: no rule is measured first, only the heuristic's partition, as
 `ppo` and `annealing` begin; `exact`: as `egrl`, without noise; `annealing` and `ppo`, which use no loads.
 
-The table compares `egrl` after each mark with the others at theirs: differences of logarithms, of means over seeds, and
-their 95 % interval with graphs as units.
+The table compares `egrl` with the others after as many samples, and at the last mark: differences of logarithms, of
+means over seeds, their 95 % interval with graphs as units, and on how many graphs it is above and below by more than
+0.005.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from workloads.zoo.mcm87 import split
 
 MARKS = (21, 50, 126, 252, 504)
 NOISE, OF_LOADS = 0.01, 0.05
+LEVEL = 0.005
 METHODS = {"annealing": "annealing", "ppo": "ppo"}
 OFF = ["method.critic.use=off"]
 VARIANTS = ("egrl", "alone", "untrained", "blind", "exact", "annealing", "ppo")
@@ -125,7 +128,7 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
     marks = [str(mark) for mark in MARKS if all(str(mark) in line["chosen"] for line in lines)]
     found: dict[str, dict[str, dict[str, float]]] = {}
     for variant in VARIANTS:
-        for graph in split().test:
+        for graph in dict.fromkeys(line["graph"] for line in lines):
             own = [line for line in lines if (line["variant"], line["graph"]) == (variant, graph)]
             if own:
                 means = {
@@ -144,16 +147,25 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
             + f" | {spent[variant]:.2f} |"
         )
     others = [variant for variant in found if variant != "egrl"]
-    rows += ["", "| `egrl` after | " + " | ".join(f"over `{other}`, {marks[-1]}" for other in others) + " |"]
-    rows.append("|---:" + "|---" * len(others) + "|")
-    for mark in marks:
-        cells = []
-        for other in others:
-            both = [graph for graph in found.get("egrl", {}) if graph in found[other]]
-            own = [found["egrl"][graph][mark] for graph in both]
-            theirs = [found[other][graph][marks[-1]] for graph in both]
-            cells.append(interval_text(paired(own, theirs)).strip(" ()"))
-        rows.append(f"| {mark} | " + " | ".join(cells) + " |")
+    rows += [
+        "",
+        "| `egrl` over | "
+        + " | ".join(f"{mark} samples each" for mark in marks)
+        + " | above, below, level |",
+    ]
+    rows.append("|---" + "|---" * len(marks) + "|---|")
+    for other in others:
+        both = [graph for graph in found["egrl"] if graph in found[other]]
+        pairs = {mark: [(found["egrl"][g][mark], found[other][g][mark]) for g in both] for mark in marks}
+        cells = [
+            interval_text(paired(*(list(each) for each in zip(*pairs[mark], strict=True)))).strip(" ()")
+            for mark in marks
+        ]
+        off = [own - theirs for own, theirs in pairs[marks[-1]]]
+        above, below = sum(each > LEVEL for each in off), sum(each < -LEVEL for each in off)
+        rows.append(
+            f"| `{other}` | " + " | ".join(cells) + f" | {above}, {below}, {len(off) - above - below} |"
+        )
     return "\n".join(rows)
 
 
@@ -169,11 +181,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--evals", type=int, default=MARKS[-1])
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args(argv)
-    lines = Lines(args.out, KEYS)
+    lines, parts = Lines(args.out, KEYS), split()
+    every = [*parts.test, *parts.validation, *parts.training]
+    graphs = every if args.graphs == "all" else args.graphs.split(",")
     if not args.table:
         for seed in range(args.seeds):
             for variant in args.variants.split(","):
-                for graph in args.graphs.split(","):
+                for graph in graphs:
                     case = (graph, variant, seed, args.evals)
                     if case not in lines:
                         lines.add(case, run(*case))

@@ -343,7 +343,7 @@ class _Planner:
             self._report.passing(f"searching for a plan, {limit.seconds:g} s at most")
             plan, held = self._within(limit, joint, elsewhere)
         inputs = sum(value.size_bytes for value in values if value.role == "input")
-        self._planned_now.append(Graph(joint.step.name, joint.step.graph, held - inputs))
+        self._planned_now.append(Graph(joint.step.name, joint.step.graph, held - inputs, self._own[frame]))
         self._open.graphs.append(self._planned_now[-1])
         return plan
 

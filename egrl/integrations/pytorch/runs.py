@@ -28,13 +28,15 @@ class Graph:
 
     Attributes:
         graph: `TrainingStep.graph`.
-        held_bytes: what a run holds after its forward pass, inputs of the step left out.
+        held_bytes: what a run holds after its forward pass, inputs left out.
+        parameter_bytes: of this, parameters, which runs may have in common.
         open: runs whose backward pass has not ended.
     """
 
     name: str
     graph: str
     held_bytes: int
+    parameter_bytes: int
     open: int = 0
 
 
@@ -66,7 +68,8 @@ class OpenRuns:
 
     def check(self) -> None:
         """Say so, once, if open runs hold more than the limit: a backward pass begins."""
-        held = self.held_bytes()
+        each_once = sum((each.open - 1) * each.parameter_bytes for each in self.graphs if each.open)
+        held = self.held_bytes() - each_once
         if self.said or self.limit_bytes is None or held <= self.limit_bytes:
             return
         self.said = True
