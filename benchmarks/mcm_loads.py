@@ -4,9 +4,9 @@
     python -m benchmarks.mcm_loads -o FILE --graphs all --evals 126
     python -m benchmarks.mcm_loads -o FILE --table
 
-Each line of FILE is a run on one graph of `mcm87`, a test graph unless others are named (nothing is trained on any): the
-throughput over the greedy heuristic's, without noise, of the champion after so many samples. What is there is not run
-again. Throughputs have 1 % noise, unless a variant says otherwise, and the loads of chips and links another 5 %. All
+Each line of FILE is a run on one graph of `mcm87`, a test graph unless others are named (nothing is trained on any):
+the throughput over the greedy heuristic's, without noise, of the champion after so many samples. What is there is not
+run again. Throughputs have 1 % noise, unless a variant says otherwise, and the loads of chips and links another 5 %. All
 begin with the same measurements, `--start rules`: the heuristic, and the cheapest cuts by the chip file.
 
 Variants: `egrl`, as it comes; `alone`, without the critic; `untrained`: the critic keeps the prior that groups of terms
@@ -119,6 +119,7 @@ def run(graph: str, variant: str, seed: int, evals: int) -> dict[str, Any]:
                     break
                 search.tell(batch, bench.measure(batch.proposals.mapping, batch.key))
             mapping = search.result().mapping
+            assert mapping is not None
             chosen[str(mark)] = bench.problem.baseline.cost / bench.problem.model_cost(mapping)
     return {"chosen": chosen, "seconds": (time.process_time() - begun) / search.evaluations}
 
@@ -131,10 +132,9 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
         for graph in dict.fromkeys(line["graph"] for line in lines):
             own = [line for line in lines if (line["variant"], line["graph"]) == (variant, graph)]
             if own:
-                means = {
+                found.setdefault(variant, {})[graph] = {
                     mark: float(np.mean([np.log(line["chosen"][mark]) for line in own])) for mark in marks
                 }
-                found.setdefault(variant, {})[graph] = means
     seeds = {v: 1 + max(line["seed"] for line in lines if line["variant"] == v) for v in found}
     spent = {v: np.median([line["seconds"] for line in lines if line["variant"] == v]) for v in found}
     rows = ["| variant | seeds | graphs | " + " | ".join(marks) + " | s per sample |"]
