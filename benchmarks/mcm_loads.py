@@ -6,8 +6,8 @@
 
 Each line of FILE is a run on one graph of `mcm87`, a test graph unless others are named (nothing is trained on any):
 the throughput over the greedy heuristic's, without noise, of the champion after so many samples. What is there is not
-run again. Throughputs have 1 % noise, unless a variant says otherwise, and the loads of chips and links another 5 %. All
-begin with the same measurements, `--start rules`: the heuristic, and the cheapest cuts by the chip file.
+run again. Throughputs have 1 % noise, unless a variant says otherwise, and the loads of chips and links another 5 %.
+All begin with the same measurements, `--start rules`: the heuristic, and the cheapest cuts by the chip file.
 
 Variants: `egrl`, as it comes; `alone`, without the critic; `untrained`: the critic keeps the prior that groups of terms
 have in the first profiles, and learns no more; `blind`: no rule is measured first, only the heuristic's partition, as
