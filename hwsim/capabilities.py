@@ -220,7 +220,7 @@ class Parts:
         whole: how parts make the cost: their "sum", or the largest of them ("max").
         node: int32 [P], the node of the space that each part belongs to; -1: to none.
         kinds: P kinds of ops, such as "conv": the op whose time each part is; empty if that is not known.
-        terms: what parts are sums of, if they are sums of what none of them tells alone; None if they are not.
+        terms: of which terms parts are sums, such as what each node adds to the load of its chip; None if of none.
     """
 
     names: tuple[str, ...]

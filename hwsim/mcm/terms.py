@@ -15,7 +15,7 @@ from scipy import sparse
 from hwsim.jit import kernel
 from hwsim.mcm.cost import Tables, costs
 from hwsim.mcm.cuts import best_cuts
-from hwsim.mcm.family.cost import Terms
+from hwsim.mcm.family.cost import Terms as FamilyTerms
 from hwsim.mcm.family.improve import COLD, MOST_CUT_WORK, anneal
 from hwsim.problem import Floats, Mapping16
 from hwsim.stages import Pipeline
@@ -26,7 +26,7 @@ class ChipTerms:
     """See `hwsim.capabilities.Terms`: K = N + T terms, those of nodes first.
 
     Attributes:
-        tables: of their times nothing is used.
+        tables: who reads what, and the rules; its times are not used.
         made_bytes: int64 [N].
     """
 
@@ -65,7 +65,7 @@ class ChipTerms:
                 begin = draft
         found: NDArray[np.int16] = anneal(
             known,
-            _model(known),
+            analytical(known),
             self.made_bytes,
             np.zeros(2),  # the chips' memory holds weights alone
             self._neighbours,
@@ -81,11 +81,11 @@ class ChipTerms:
         return Pipeline(np.ones(len(self.tables.compute_s)), self.tables.edges.T).neighbours
 
 
-def _model(tables: Tables) -> Terms:
+def analytical(tables: Tables) -> FamilyTerms:
     """The analytical model as one of the family."""
     nodes = len(tables.compute_s)
     none = np.zeros(nodes)
-    return Terms(
+    return FamilyTerms(
         node_s=tables.compute_s,
         by_compute=none,
         by_moving=none,

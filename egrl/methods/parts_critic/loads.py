@@ -28,11 +28,11 @@ from hwsim.problem import Floats, Mapping16
 
 LEAST = 4
 """Different mappings with profiles from which it begins to learn."""
-MOST_TERMS = 4096
+MOST_TERMS = 6000
 """What is learned is inverted, which takes the cube of the number of terms."""
 SPREAD = (1.0, 0.3)
 """Prior standard deviation of a term as a share of its mean, for terms of group 0 and of all others."""
-NOISE, WEIGHT = 0.05, 10.0
+LOAD_NOISE, LOAD_WEIGHT = 0.05, 10.0
 """Assumed relative standard deviation of a load, and how many loads the assumption weighs."""
 LEAST_NOISE = 1e-3
 FLOOR = 0.05
@@ -50,7 +50,7 @@ SEARCHES = (
     (False, 2, 0.1),
 )
 """Of a batch, in turn: whether the mean is searched, the rank of the start, the first temperature."""
-LONGER, MOST_WORK = 4, 20_000_000
+TIMES_LONGER, MOST_WORK = 4, 20_000_000
 """A search has so many times the steps of one on op times, since a step takes microseconds; on large graphs so many
 steps times nodes at most, some 0.3 s."""
 
@@ -98,7 +98,7 @@ class LoadsCritic:
 
     def __init__(self, parts: Parts, terms: Terms, nodes: int, config: CriticConfig) -> None:
         self._parts, self._terms, self._nodes, self._config = parts, terms, nodes, config
-        self._noise = NOISE
+        self._noise = LOAD_NOISE
 
     def gather(self, archive: Archive, tickets: NDArray[np.int64]) -> Measured:
         """What it learns from."""
@@ -113,7 +113,7 @@ class LoadsCritic:
         belief = Belief(posterior.likely)
         estimate = self.estimate(belief, measured)
         order = np.argsort(estimate, kind="stable")
-        steps = min(LONGER * self._config.steps * self._nodes, MOST_WORK // self._nodes)
+        steps = min(TIMES_LONGER * self._config.steps * self._nodes, MOST_WORK // self._nodes)
         found, known = list[Mapping16](), set(seen)
         for k in range(min(self._config.proposals, max(LEAST_BATCH, len(data) // GROWTH))):
             likely, rank, hot = SEARCHES[k % len(SEARCHES)]
@@ -150,8 +150,8 @@ class LoadsCritic:
             heavy = predicted > floor
             off = load[heavy] / predicted[heavy] - 1.0
             free = max(len(off) - determined, 0.0)
-            squares = (off**2).sum() + WEIGHT * NOISE**2
-            self._noise = max(LEAST_NOISE, float(np.sqrt(squares / (free + WEIGHT))))
+            squares = (off**2).sum() + LOAD_WEIGHT * LOAD_NOISE**2
+            self._noise = max(LEAST_NOISE, float(np.sqrt(squares / (free + LOAD_WEIGHT))))
         return Posterior(mean, spread, factor)
 
     def _loads(self, data: Measured) -> tuple[sparse.csr_array, Floats]:
@@ -170,6 +170,8 @@ class LoadsCritic:
 
     def estimate(self, belief: Belief, measured: Measured) -> Floats:
         """Log costs [M] by measurements and what was believed, weighed by their precisions."""
+        if measured.exact:
+            return measured.log_cost
         loads = (self._terms.held(measured.mapping) @ belief.seconds).reshape(len(measured), -1)
         return measured.weighed(np.log(np.maximum(loads.max(axis=1), NOTHING_S)))
 

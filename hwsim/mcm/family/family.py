@@ -102,7 +102,7 @@ class McmFamily(Family):
     def _value(self, terms: Terms, limit: Floats, place: NDArray[np.int16]) -> float:
         chip_s, link_s = np.empty(self._tables.chips), np.empty(self._tables.chips)
         found = value(self._tables, terms, self._network.made_bytes, np.exp(limit), place, chip_s, link_s)
-        return float(found[0])
+        return float(found[3])
 
     def _draft(self, terms: Terms, limit: Floats) -> NDArray[np.int16] | None:
         """The best cuts, int16 [N], of those that leave chips memory: those with the most for weights."""

@@ -49,8 +49,8 @@ def value(
     place: Places16,
     chip_s: Floats,
     link_s: Floats,
-) -> tuple[float, int, bool]:
-    """What is annealed, the chip to relieve, and whether all chips have memory, of one partition [N].
+) -> tuple[float, int, bool, float]:
+    """What is annealed, the chip to relieve, whether all chips have memory, and the busiest, of one partition [N].
 
     `factor` float64 [2] is what `limits` has the logarithms of; `chip_s` and `link_s` [C] are written.
     """
@@ -67,11 +67,14 @@ def value(
                 worst = max(worst, need / max(tables.capacity, 1) - 1.0)
     busiest = int(chip_s.argmax())
     most = max(chip_s[busiest], link_s.max())
+    if most <= 0.0:
+        return 0.0, busiest, fits, 0.0
     total = 0.0
     for c in range(tables.chips):
         total += (chip_s[c] / most) ** POWER + (link_s[c] / most) ** POWER
     # A chip that lacks little memory and is not busy must count, too.
-    return most * total ** (1.0 / POWER) * (1.0 + LACK * worst), busiest, fits
+    lack = 1.0 + LACK * worst
+    return most * total ** (1.0 / POWER) * lack, busiest, fits, most * lack
 
 
 @kernel
@@ -166,7 +169,7 @@ def _move(
     low, high = _range(place, group[:count], begin, others, used)
     if count == 0:
         return False
-    if chances[3] < BETWEEN and used < tables.chips:
+    if chances[3] < BETWEEN and used < tables.chips and low < high:
         to = low + 1 + int(chances[2] * (high - low))
         for n in range(len(place)):
             if place[n] >= to:
@@ -198,7 +201,7 @@ def anneal(
     temperature: tuple[float, float],
     key: np.uint64,
 ) -> tuple[Places16, float]:
-    """The best partition int16 [N] of an annealing from `start`, and its value; the first, if several are equal.
+    """The partition int16 [N] of an annealing from `start` whose busiest is the least, and that; the first of equals.
 
     One that lacks memory is the best only until there is another. `temperature` is the first and the last, as shares
     of the value; `neighbours` are of all nodes, [2 E], and where those of each begin, [N + 1].
@@ -208,8 +211,8 @@ def anneal(
     chip_s, link_s = np.empty(tables.chips), np.empty(tables.chips)
     group, wrong, chances = np.empty(MOST, np.int64), np.zeros(nodes, np.bool_), np.empty(5)
     current = start.copy()
-    cost, busiest, fits = value(tables, terms, made_bytes, factor, current, chip_s, link_s)
-    best, best_cost, best_fits = current.copy(), cost, fits
+    cost, busiest, fits, most = value(tables, terms, made_bytes, factor, current, chip_s, link_s)
+    best, best_most, best_fits = current.copy(), most, fits
     for step in range(steps):
         # Every step owns `DRAWS` numbers of the key, however many it uses.
         draw = np.uint64(step) * np.uint64(DRAWS)
@@ -229,7 +232,7 @@ def anneal(
         proposal = current.copy()
         if not _move(proposal, node, tables, begin, others, group, chances):
             continue
-        new, new_busiest, new_fits = value(tables, terms, made_bytes, factor, proposal, chip_s, link_s)
+        new, new_busiest, new_fits, most = value(tables, terms, made_bytes, factor, proposal, chip_s, link_s)
         warm = cost * temperature[0] * (temperature[1] / temperature[0]) ** (step / steps)
         # Rules are checked only for proposals that would be taken.
         if new <= cost or uniform(key, draw + np.uint64(CHANCE)) < math.exp((cost - new) / warm):
@@ -238,6 +241,6 @@ def anneal(
             if wrong.any():
                 continue
             current, cost, busiest, fits = proposal, new, new_busiest, new_fits
-            if (cost < best_cost and fits >= best_fits) or (fits and not best_fits):
-                best, best_cost, best_fits = current.copy(), cost, fits
-    return best, best_cost
+            if (most < best_most and fits >= best_fits) or (fits and not best_fits):
+                best, best_most, best_fits = current.copy(), most, fits
+    return best, best_most

@@ -11,7 +11,7 @@ import egrl
 from egrl.methods.parts_critic.choice import critic_of
 from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
 from egrl.methods.parts_critic.data import NOTHING_S, Measured
-from egrl.methods.parts_critic.loads import NOISE, Belief, LoadsCritic
+from egrl.methods.parts_critic.loads import LOAD_NOISE, Belief, LoadsCritic
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import loads
 from hwsim.mcm.package import load_package
@@ -89,7 +89,7 @@ def test_noisy_loads_teach_nearly_as_much_and_how_noisy_they_are(problem):
     quiet = critic(problem)
     for _ in range(3):
         thought(quiet, measured(problem, 60, noise=0.02))
-    assert quiet.metrics()["critic_noise"] < 0.03 < NOISE
+    assert quiet.metrics()["critic_noise"] < 0.03 < LOAD_NOISE
 
 
 def test_loads_that_are_not_known_are_left_out(problem):
