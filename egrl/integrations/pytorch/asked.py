@@ -39,6 +39,7 @@ of `backward` holds during the whole pass, and numbers that ops wrap."""
 
 
 MOST_RUNS = 10_000
+"""Of one graph."""
 
 
 @dataclass(frozen=True)

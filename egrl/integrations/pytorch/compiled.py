@@ -199,7 +199,7 @@ class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         made = _tensors(result)
         for tensor in made:
-            self._add(tensor.untyped_storage())
+            self._add(tensor.untyped_storage(), tensor.device)
         within = (
             0 if not made or _makes_no_more(func) else TIMES.peak_bytes(_node(func, args, kwargs, result))
         )
@@ -211,10 +211,10 @@ class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in _tensors(tensors):
             self._known.add(tensor.untyped_storage())
 
-    def _add(self, storage: torch.UntypedStorage) -> None:
+    def _add(self, storage: torch.UntypedStorage, device: torch.device) -> None:
         if storage not in self._known:
             self._known.add(storage)
-            size = given_bytes(storage.nbytes(), storage.device)
+            size = given_bytes(storage.nbytes(), device)  # of a tensor without data the storage says "meta"
             self.now += size
             weakref.finalize(storage, self._free, size)
 

@@ -4,7 +4,8 @@ One file for each version of PyTorch, number of threads, processor and GPU: what
 Like all of the cache it is there to save time only. If it cannot be read it is made again, if it cannot be written it
 is not kept, and it may be deleted at any time: after a busy moment of the machine, say.
 
-One process at a time measures: two would slow each other down, and what the first one measured the second one reads.
+Under the same conditions one process at a time measures: two would slow each other down, and what the first one
+measured the second one reads.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,7 +20,7 @@ from egrl.core import atomic
 from egrl.integrations.pytorch import plan as plans
 from egrl.integrations.pytorch.asked import Limit, asked, may_be_written, simulated_peak
 from egrl.integrations.pytorch.backend import HOST_BACKEND, PlannedBackend
-from egrl.integrations.pytorch.compiled import UnreadableCodeError, memory_of
+from egrl.integrations.pytorch.compiled import Memory, UnreadableCodeError, memory_of
 from egrl.integrations.pytorch.fusion import fused
 from egrl.integrations.pytorch.host import COPY_LAUNCH_S
 from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError
@@ -101,7 +101,7 @@ def memory_limit(
     limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload, runs)
     given = None if plan is None else plans.read(str(plan))
     report = _Report(Plans(), save, quiet)
-    open_runs = OpenRuns(report.say, limits.bytes)
+    open_runs = OpenRuns(report.say, None if limits.bytes is None else limits.bytes - limits.reserved)
 
     def compile_within(
         model: Any = None, *, backend: Any = "inductor", dynamic: bool | None = None, **kwargs: Any
@@ -177,6 +177,7 @@ class _Report:
     made: Plans
     save: str | Path | None
     quiet: bool
+    said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.save is not None and not may_be_written(self.save):
@@ -188,6 +189,12 @@ class _Report:
             atomic.write_named(Path(self.save), plans.dumps(self.made))
         if not self.quiet:
             self.say(str(plan))
+
+    def say_once(self, text: str) -> None:
+        """The same line is written once."""
+        if text not in self.said:
+            self.said.add(text)
+            self.say(text)
 
     def say(self, text: str) -> None:
         """Write a line to stderr, in place of what `passing` wrote."""
@@ -265,8 +272,13 @@ class _Planner:
         self._report.results(joint.step, plan)
         return Cut(joint.positions(plan.keep), plan.offload)
 
-    def _best(self, limit: Limit, joint: JointGraph) -> tuple[Plan, int]:
-        """The plan of a measured graph, and what it holds after the forward pass. InputError if nothing fits."""
+    def _best(
+        self, limit: Limit, joint: JointGraph, memory: Callable[[tuple[str, ...]], Memory]
+    ) -> tuple[Plan, int]:
+        """The plan of a measured graph, and what it holds after the forward pass. InputError if nothing fits.
+
+        `memory` is that of the graph as inductor compiles it, of the names of what is kept.
+        """
         if self._backend != "inductor":
             device = main_device(joint.ops)
             if limit.host_Bps is None:
@@ -275,18 +287,19 @@ class _Planner:
                 limit = replace(limit, least_copy_s=COPY_LAUNCH_S)
             return limit.plan(joint.step)
         if limit.host_Bps != (0.0, 0.0):
-            self._report.say(
+            self._report.say_once(
                 f"{joint.step.name}: nothing is kept on the host: that needs the backend {HOST_BACKEND}"
             )
             limit = replace(limit, host_Bps=(0.0, 0.0))
         step = fused(joint)
         try:
-            return limit.plan_compiled(step, lambda names: memory_of(joint, joint.positions(names)))
+            return limit.plan_compiled(step, lambda names: memory(tuple(names)))
         except UnreadableCodeError as reason:
-            self._report.say(
+            self._report.say_once(
                 f"{step.name}: {INDUCTOR_MARGIN:.0%} of the limit is left free, since the peak is not known: {reason}"
             )
-            return limit.plan(step, INDUCTOR_MARGIN)
+            whole = limit.runs > 1 and limit.fraction == 1.0
+            return limit.plan(step, 0.0 if whole else INDUCTOR_MARGIN)
 
     def _chosen(self, joint: JointGraph) -> Plan:
         """The given plan of this graph. InputError if there is none."""
@@ -332,7 +345,7 @@ class _Planner:
         frame = _frame()
         values = joint.step.values
         self._own[frame] = sum(value.size_bytes for value in values if value.role == "parameter")
-        elsewhere = self._open.held_bytes(joint.step.graph if self._limit.runs > 1 else "") + self._later()
+        elsewhere = self._open.left_bytes(joint.step.graph if self._limit.runs > 1 else "") + self._later()
         limit = (
             self._limit
             if self._limit.bytes is None
@@ -357,16 +370,22 @@ class _Planner:
         return unknown + min(unknown, sum(tensor.nbytes for tensor in tensors if tensor.requires_grad))
 
     def _within(self, limit: Limit, joint: JointGraph, elsewhere: int) -> tuple[Plan, int]:
-        """As `_best`, with a word about what other graphs of the function hold if nothing fits."""
+        """As `_best`, for all runs that are open at once, with a word about other graphs if nothing fits."""
+        step = joint.step
+        owners = {int(step.owner[number]) for number in step.gradients}
+        gradients = sum(step.values[number].size_bytes for number in owners)
+        parameters = sum(value.size_bytes for value in step.values if value.role == "parameter")
+        own = parameters, min(gradients, parameters)
+        memory = functools.cache(lambda names: memory_of(joint, joint.positions(names)))
         try:
-            return plan_for_runs(limit, lambda limit: self._best(limit, joint))
+            return plan_for_runs(limit, lambda limit: self._best(limit, joint, memory), *own)
         except InputError as error:
             if not elsewhere:
                 raise
             raise InputError(
-                f"{error}. Other graphs of the step hold {size_text(elsewhere)} of this, those before it as they were"
-                " planned when it was not known: compile the step as one graph (fullgraph=True says where it breaks),"
-                " or say with runs= how many alike there are"
+                f"{error}. Other graphs of the step hold {size_text(elsewhere)} of the limit; those before this one"
+                " were planned when it was not known. Compile the step as one graph (fullgraph=True says where it"
+                " breaks), or say with runs= how many alike there are"
             ) from None
 
 

@@ -19,7 +19,10 @@ from workloads.errors import InputError
 from workloads.text import size_text
 
 SHARES = (1.0, 1.3, 1.7, 2.2, 3.0, 4.0)
-"""What a run may take, in shares of what it would if all fell alike: its peak falls less than what it holds."""
+"""Ways to divide a limit: what one run may take at its peak, over its part if all that runs take fell alike. The peak
+of one falls less than what the others hold."""
+COMPILED = "CompiledFunction"
+"""The names of autograd's nodes of compiled graphs begin like this."""
 
 
 @dataclass
@@ -28,57 +31,83 @@ class Graph:
 
     Attributes:
         graph: `TrainingStep.graph`.
-        held_bytes: what a run holds after its forward pass, inputs left out.
-        parameter_bytes: of this, parameters, which runs may have in common.
+        left_bytes: what a run leaves in memory after its forward pass: values kept, outputs and parameters, no inputs.
+        parameter_bytes: of this, parameters.
         open: runs whose backward pass has not ended.
     """
 
     name: str
     graph: str
-    held_bytes: int
+    left_bytes: int
     parameter_bytes: int
     open: int = 0
 
 
 @dataclass
 class OpenRuns:
-    """All graphs that were planned within one context, and how many runs of each are open."""
+    """All graphs that were planned within one context, and how many runs of each are open.
+
+    Attributes:
+        say: gets a line for people.
+        limit_bytes: what all of them may take; None if each has a fraction of its own.
+        parameters: bytes by address, of the parameters that graphs ran with.
+    """
 
     say: Callable[[str], object]
     limit_bytes: int | None
     graphs: list[Graph] = field(default_factory=list)
+    parameters: dict[int, int] = field(default_factory=dict)
     said: bool = False
 
-    def held_bytes(self, but: str = "") -> int:
-        """What open runs hold; those of the graph `but` are left out."""
-        return sum(each.open * each.held_bytes for each in self.graphs if each.graph != but)
+    def left_bytes(self, but: str = "") -> int:
+        """What open runs hold, each with parameters of its own; those of the graph `but` are left out."""
+        return sum(each.open * each.left_bytes for each in self.graphs if each.graph != but)
 
     def counted(self, compiled: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
         """The compiled graph, whose runs are counted."""
 
         def run(*inputs: Any) -> Any:
             results = compiled(*inputs)
-            for each in results if isinstance(results, tuple | list) else (results,):
-                if isinstance(each, torch.Tensor) and each.grad_fn is not None:
-                    each.grad_fn.register_hook(_Open(self, graph).close)
-                    break
+            if (node := _node_of(results)) is not None:
+                node.register_hook(_Open(self, graph).close)
+                if self.limit_bytes is not None and not self.said:
+                    given = (each for each in inputs if isinstance(each, torch.nn.Parameter))
+                    self.parameters |= {each.data_ptr(): each.nbytes for each in given}
             return results
 
         return run
 
     def check(self) -> None:
         """Say so, once, if open runs hold more than the limit: a backward pass begins."""
-        each_once = sum((each.open - 1) * each.parameter_bytes for each in self.graphs if each.open)
-        held = self.held_bytes() - each_once
-        if self.said or self.limit_bytes is None or held <= self.limit_bytes:
+        if self.said or self.limit_bytes is None:
+            return
+        kept = sum(each.open * (each.left_bytes - each.parameter_bytes) for each in self.graphs)
+        held = kept + sum(self.parameters.values())
+        if held <= self.limit_bytes:
             return
         self.said = True
         most = max(self.graphs, key=lambda each: each.open)
+        several = f", or plan for {most.open} runs of one: memory_limit(..., runs={most.open})"
         self.say(
             f"{most.name}: graphs that are compiled one by one hold {size_text(held)} when the backward pass begins,"
-            f" above the limit of {size_text(self.limit_bytes)}; one of them has run {most.open} times: compile the"
-            f" whole step as one graph, or plan for so many: memory_limit(..., runs={most.open})"
+            f" above the limit of {size_text(self.limit_bytes)}: compile the whole step as one graph"
+            f"{several if most.open > 1 else ''}"
         )
+
+
+def _node_of(results: Any) -> Any:
+    """The node of autograd that runs the backward pass of a compiled graph; None if it has none.
+
+    PyTorch makes outputs that are views anew, behind that node.
+    """
+    for each in results if isinstance(results, tuple | list) else (results,):
+        node = each.grad_fn if isinstance(each, torch.Tensor) else None
+        while node is not None and not type(node).__name__.startswith(COMPILED):
+            before = node.next_functions
+            node = before[0][0] if before else None
+        if node is not None:
+            return node
+    return None
 
 
 class _Open:
@@ -100,46 +129,49 @@ class _Open:
             self._graph.open -= 1
 
 
-def plan_for_runs(limit: Limit, best: Callable[[Limit], tuple[Plan, int]]) -> tuple[Plan, int]:
+def plan_for_runs(
+    limit: Limit, best: Callable[[Limit], tuple[Plan, int]], parameter_bytes: int, gradient_bytes: int
+) -> tuple[Plan, int]:
     """The fastest plan found of a graph of which `limit.runs` runs are open at once, and what each holds.
 
-    `best` is that of a single run. What the others hold is divided from what a run may take in several ways, of which
-    the fastest counts. InputError if no plan is found with which all fit.
+    `best` is that of a single run, and what it holds between its passes. Each run has parameters of its own, which have
+    so many bytes, and leaves so many of gradients. InputError if no plan is found with which all fit.
     """
     if limit.runs == 1:
         return best(limit)
-    others = limit.runs - 1
+
+    def taken(held: int) -> int:
+        """By the other runs: each waits for its backward pass, or that is done and its gradients are there."""
+        return (limit.runs - 1) * (parameter_bytes + max(held - parameter_bytes, gradient_bytes))
+
     whole, held = best(replace(limit, bytes=None, fraction=1.0))
-    all_bytes = whole.all_peak_bytes + others * held
+    others = all_others = taken(held)
+    all_bytes = whole.all_peak_bytes + others
     room = limit.bytes if limit.fraction is None else int(limit.fraction * all_bytes)
     assert room is not None
-    free = room - limit.reserved
+    free, all_free = room - limit.reserved, all_bytes - limit.reserved
     found: list[tuple[Plan, int]] = []
-    for share in SHARES:
-        single = min(
-            free, int(share * free * (whole.all_peak_bytes - limit.reserved) / (all_bytes - limit.reserved))
-        )
-        elsewhere = free - single if room < all_bytes else others * held
+    for share in SHARES if room < all_bytes else SHARES[:1]:
+        if room < all_bytes:
+            others = free - min(free, int(share * free * (all_free - all_others) / all_free))
         asked = replace(
             limit,
             bytes=room,
             fraction=None,
-            reserved=limit.reserved + elsewhere,
-            held_bytes=elsewhere // others,
+            reserved=limit.reserved + others,
+            held_bytes=others // (limit.runs - 1),
             seconds=limit.seconds / len(SHARES),
         )
         with contextlib.suppress(InputError):
             plan, held = best(asked)
-            if others * held <= elsewhere:
+            if taken(held) <= others:
+                peak = plan.peak_bytes - others + taken(held)
                 # nothing is proved of how best to divide the limit
                 bound = plan.bound_seconds if room >= all_bytes else 0.0
-                peak = plan.peak_bytes - elsewhere + others * held
                 plan = replace(
                     plan, peak_bytes=peak, all_peak_bytes=all_bytes, limit_bytes=room, bound_seconds=bound
                 )
                 found.append((plan, held))
-        if room >= all_bytes:
-            break
     if not found:
         raise InputError(
             f"{whole.name}: expected a limit within which {limit.runs} runs of one graph fit, found"

@@ -10,6 +10,7 @@ import pytest
 import torch
 from compiling import QUIET, fresh, gradients  # noqa: F401  (a fixture of all)
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
 import egrl.integrations.pytorch as training
 from benchmarks.training_models import SMALL
@@ -135,6 +136,14 @@ def planner(room: Limit, given: list[plans.Plan] | None) -> tuple[Any, limit.Pla
     made = limit.Plans()
     report = limit._Report(made, None, quiet=True)
     return limit._Planner(room, given, "inductor", report, OpenRuns(report.say, room.bytes)), made
+
+
+def test_bytes_on_a_gpu_are_counted_in_blocks_of_its_allocator() -> None:
+    with FakeTensorMode(), compiled._Bytes() as counted:
+        one, other = (torch.empty_strided((3,), (1,), device=device) for device in ("cuda", "cpu"))
+        assert counted.now == 512 + other.nbytes
+        del one
+        assert counted.now == other.nbytes
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import egrl.integrations.pytorch as training
 from egrl.integrations.pytorch import plan as plans
 from egrl.integrations.pytorch.limit import tensors_of
 from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.runs import Graph, OpenRuns
 from workloads.errors import InputError
 
 CPU = torch.device("cpu")
@@ -35,7 +36,7 @@ def test_what_earlier_graphs_hold_is_said() -> None:
         step = torch.compile(broken, backend="aot_eager")
     with pytest.raises(
         Exception,
-        match=r"Other graphs of the step hold .* of this, those before it as they were planned",
+        match=r"Other graphs of the step hold .* of the limit; those before this one were planned when",
     ):
         step(inputs)
 
@@ -79,6 +80,17 @@ class Layer(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
+class Wide(nn.Module):
+    """Has more parameters than values, for few samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(256, 256)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.gelu(self.inner(x)).tanh()
+
+
 class Layers(nn.Module):
     """Layers that PyTorch compiles one by one, as one graph: a break within a loop leaves the loop to Python."""
 
@@ -91,6 +103,21 @@ class Layers(nn.Module):
             x = layer(x)
             torch._dynamo.graph_break()
         return x.square().mean()
+
+
+class CompiledFunctionOfTest(torch.autograd.Function):
+    """Called as AOTAutograd calls its own."""
+
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+        return 2 * gradient
+
+
+CompiledFunctionOfTest.__name__ = "CompiledFunction"
 
 
 def layers_and_input() -> tuple[Layers, torch.Tensor, int, int]:
@@ -117,8 +144,50 @@ def test_a_graph_that_runs_several_times_is_no_silent_breach(capsys: pytest.Capt
     error = capsys.readouterr().err
     assert len(made) == 1
     assert error.count("above the limit of") == 1
-    assert "one of them has run 8 times" in error
-    assert "memory_limit(..., runs=8)" in error
+    assert "or plan for 8 runs of one: memory_limit(..., runs=8)" in error
+
+
+def test_what_is_reserved_is_no_room_for_open_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    model, x, whole, _ = layers_and_input()
+    with training.memory_limit(int(2.6 * whole), reserved=2 * whole, seconds=2, quiet=True):
+        step = torch.compile(model, backend="aot_eager")
+    step(x).backward()
+    assert "above the limit of" in capsys.readouterr().err
+
+
+def test_gradients_of_runs_that_have_ended_take_room_too() -> None:
+    """Parameters and their gradients are most of these layers: what is kept hardly counts."""
+    layers = [Wide() for _ in range(8)]
+    least = 2 * sum(parameter.nbytes for layer in layers for parameter in layer.parameters())
+    with training.memory_limit(int(0.95 * least), runs=8, seconds=2, quiet=True):
+        compiled = [torch.compile(layer, backend="aot_eager") for layer in layers]
+    with pytest.raises(training.MemoryLimitError, match="within which 8 runs of one graph fit"):
+        compiled[0](torch.randn(8, 256, requires_grad=True))
+    with training.memory_limit(int(1.4 * least), runs=8, seconds=2, quiet=True):
+        compiled = [torch.compile(layer, backend="aot_eager") for layer in layers]
+    x = torch.randn(8, 256, requires_grad=True)
+
+    def step() -> None:
+        functools.reduce(lambda value, layer: layer(value), compiled, x).sum().backward()
+
+    step()
+    for layer in layers:
+        layer.zero_grad()
+    assert least // 2 + peak_of(step, CPU) <= 1.4 * least
+
+
+def test_a_run_ends_though_its_first_result_is_a_view() -> None:
+    runs = OpenRuns(lambda text: None, 1)
+    graph = Graph("net", "", 1, 0)
+
+    def compiled(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = CompiledFunctionOfTest.apply(x)
+        return y.view(-1), y.sum()
+
+    _, loss = runs.counted(compiled, graph)(torch.ones(2, 2, requires_grad=True))
+    assert graph.open == 1
+    loss.backward()
+    assert graph.open == 0
 
 
 @pytest.mark.parametrize("each_by_itself", [False, True])
