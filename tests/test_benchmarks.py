@@ -159,7 +159,7 @@ def test_means_are_of_rows_whose_rival_draws_nothing_twice(tmp_path):
     rows += [row("gpt2", training_steps.RANDOM_KEPT, 0.8)]
     (tmp_path / "steps.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
     (line,) = training_steps.mean_lines(tmp_path)
-    assert line.startswith("aot_eager, where `dp` has right gradients, at budgets: 0.800 of its time")
+    assert line.startswith("aot_eager, where `dp` draws nothing twice, at budgets: 0.800 of its time")
     assert "over 2 networks" in line
 
 
