@@ -122,7 +122,8 @@ class Limit:
         config = TrainingConfig(reserved_bytes=taken, gap=NEAR_ENOUGH)
         problem = searched = TrainingProblem(step, device, config)
         if self.held_bytes is not None:
-            room = problem.limit_bytes - taken - self.held_bytes
+            tangents = sum(value.size_bytes for value in step.values if value.role == "tangent")
+            room = problem.limit_bytes - taken - self.held_bytes - tangents
             searched = TrainingProblem(_holding(step, max(room, 0)), device, config)
         mapping, bound = np.ones((len(problem.space.nodes), 1), np.int16), 0.0
         if searched.keep_all[1] > problem.limit_bytes:

@@ -101,7 +101,7 @@ def memory_limit(
     limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload, runs)
     given = None if plan is None else plans.read(str(plan))
     report = _Report(Plans(), save, quiet)
-    open_runs = OpenRuns(report.say, None if limits.bytes is None else limits.bytes - limits.reserved)
+    backends = _Backends(limits, given, report)
 
     def compile_within(
         model: Any = None, *, backend: Any = "inductor", dynamic: bool | None = None, **kwargs: Any
@@ -110,7 +110,7 @@ def memory_limit(
             return lambda model: compile_within(model, backend=backend, dynamic=dynamic, **kwargs)
         name = _name_of(model)
         _check_compiled(model, name)
-        planned = _Planner(limits, given, backend, report, open_runs, model).backend(name, bool(dynamic))
+        planned = backends.of(model, backend, bool(dynamic), name)
         return _watched(original(model, backend=planned, dynamic=bool(dynamic), **kwargs), planned, report)
 
     original = torch.compile
@@ -227,6 +227,35 @@ class _Report:
                 f"{plan.name}: it returns {size_text(size)}: what is computed of this outside, such as a loss, takes"
                 " memory that no plan knows; compile both together"
             )
+
+
+class _Backends:
+    """What cuts the graphs of each function that is compiled within one context.
+
+    Modules that are alike share it: PyTorch compiles their code once then, and for no more than eight backends else.
+    """
+
+    def __init__(self, limit: Limit, given: Sequence[Plan] | None, report: _Report) -> None:
+        self._limit, self._given, self._report = limit, given, report
+        room = None if limit.bytes is None else limit.bytes - limit.reserved
+        self._open = OpenRuns(report.say, room)
+        self._known: dict[Any, tuple[Any, PlannedBackend]] = {}
+
+    def of(self, model: Any, backend: Any, dynamic: bool, name: str) -> PlannedBackend:
+        """That of a module or function, with a backend of PyTorch."""
+        owner = getattr(model, "__self__", model)
+        key: Any = id(model)
+        if isinstance(owner, torch.nn.Module):
+            sizes = tuple((each.shape, each.dtype, each.device) for each in owner.parameters())
+            key = (type(owner).forward, sizes)
+        key = (key, str(backend), dynamic)
+        if key not in self._known:
+            planner = _Planner(self._limit, self._given, backend, self._report, self._open, model)
+            self._known[key] = (
+                model,
+                planner.backend(name, dynamic),
+            )  # as long as it is known its id is its own
+        return self._known[key][1]
 
 
 class _Planner:

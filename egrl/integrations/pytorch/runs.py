@@ -159,7 +159,7 @@ def plan_for_runs(
             bytes=room,
             fraction=None,
             reserved=limit.reserved + others,
-            held_bytes=others // (limit.runs - 1),
+            held_bytes=others // (limit.runs - 1) if room < all_bytes else None,
             seconds=limit.seconds / len(SHARES),
         )
         with contextlib.suppress(InputError):

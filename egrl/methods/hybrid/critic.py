@@ -26,7 +26,7 @@ from egrl.methods.parts_critic.choice import Belief, Critic
 from egrl.methods.parts_critic.data import Measured
 from hwsim.family import HasFamily
 from hwsim.mappings import repair, sample_uniformly
-from hwsim.problem import Floats, Mapping16
+from hwsim.problem import Floats, Mapping16, Status
 
 PAUSE_S = 1.0
 """How long it thinks at a time."""
@@ -78,7 +78,9 @@ class CriticMember:
     def _profiles(self) -> int:
         """Profiles among the latest evaluations, no more than are needed to begin."""
         tickets = self._tickets()[-4 * self._critic.least :]
-        return int(np.isfinite(self._context.archive.parts(tickets)).any(axis=1).sum())
+        archive = self._context.archive
+        tickets = tickets[archive.column("status")[tickets] == Status.OK]
+        return int(np.isfinite(archive.parts(tickets)).any(axis=1).sum())
 
     def ask(self) -> Proposals:
         """Its batch; no rows after about a second of thought (`thinking`), or if it has nothing to propose."""

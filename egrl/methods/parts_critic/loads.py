@@ -108,7 +108,11 @@ class LoadsCritic:
         self, measured: Measured, seen: set[bytes], rng: np.random.Generator
     ) -> Generator[None, None, tuple[Mapping16, Floats, Belief]]:
         """As of every critic."""
-        data = measured.thinned(self._config.most)
+        data, shape = measured.thinned(self._config.most), (-1, *measured.mapping.shape[1:])
+        if not len(data) or self._loads(data)[1].max(initial=0.0) <= 2 * NOTHING_S:  # profiles say nothing
+            yield
+            nothing = Belief(np.zeros(len(self._terms.size)))
+            return np.empty((0, *shape[1:]), np.int16), measured.log_cost, nothing
         posterior = self._learned(data)
         belief = Belief(posterior.likely)
         estimate = self.estimate(belief, measured)
@@ -124,7 +128,6 @@ class LoadsCritic:
             if best.tobytes() not in known:
                 known.add(best.tobytes())
                 found.append(best)
-        shape = (-1, *measured.mapping.shape[1:])
         return np.array(found, np.int16).reshape(shape), estimate, belief
 
     def _learned(self, data: Measured) -> Posterior:

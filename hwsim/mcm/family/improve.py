@@ -36,6 +36,8 @@ ALONE, WHOLE, BETWEEN, NEAR = 0.15, 0.05, 0.2, 0.8
 """Shares of moves of a node alone, and of all of a chip; of those to a new chip, and of the others to the chip before
 or behind."""
 DRAWS, CHANCE, TRIES = 64, 63, 56
+LEAST_WARM = 1e-200
+"""A temperature, in seconds, for costs of 0."""
 MOST = 256
 """Nodes that a move takes along at most."""
 
@@ -234,6 +236,7 @@ def anneal(
             continue
         new, new_busiest, new_fits, most = value(tables, terms, made_bytes, factor, proposal, chip_s, link_s)
         warm = cost * temperature[0] * (temperature[1] / temperature[0]) ** (step / steps)
+        warm = max(warm, LEAST_WARM)
         # Rules are checked only for proposals that would be taken.
         if new <= cost or uniform(key, draw + np.uint64(CHANCE)) < math.exp((cost - new) / warm):
             wrong[:] = False

@@ -219,6 +219,52 @@ def test_told_how_often_a_graph_runs_a_plan_leaves_room_for_all(
     assert "above the limit" not in capsys.readouterr().err
 
 
+def test_more_layers_than_pytorch_has_backends_for_are_all_planned_after_a_validation_too() -> None:
+    torch.manual_seed(0)
+    model, x = Layers(12), torch.randn(1024, 64, requires_grad=True)
+    wanted = gradients(model, model, [x])
+    cleared(model, x)
+    there = sum(t.nbytes for t in (*model.parameters(), x))
+    model(x).backward()
+    cleared(model, x)
+    limit = int(0.6 * (there + peak_of(lambda: model(x).backward(), CPU)))
+    cleared(model, x)
+    with training.memory_limit(limit, seconds=6, quiet=True, runs=12) as made:
+        compiled = [torch.compile(layer, backend="aot_eager") for layer in model.layers]
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return functools.reduce(lambda value, layer: layer(value), compiled, x).square().mean()
+
+    with torch.no_grad():
+        step(x)
+    for ours, eager in zip(gradients(model, step, [x]), wanted, strict=True):
+        assert torch.linalg.norm(ours - eager) <= 1e-5 * torch.linalg.norm(eager)
+    cleared(model, x)
+    assert there + peak_of(lambda: step(x).backward(), CPU) <= limit
+    assert len(made) == 1
+
+
+def test_modules_of_one_class_with_other_sizes_are_planned_for_themselves() -> None:
+    one, other = Wide(), Wide()
+    other.inner = nn.Linear(256, 64)
+    with training.memory_limit("1 GiB", seconds=1, quiet=True) as made:
+        compiled = [torch.compile(each, backend="aot_eager") for each in (one, other)]
+    x = torch.randn(8, 256)
+    for each in compiled:
+        each(x).sum().backward()
+    assert len({plan.graph for plan in made}) == 2
+
+
+def test_room_enough_for_all_runs_keeps_every_value() -> None:
+    layer = Wide()
+    with training.memory_limit("1 GiB", runs=2, seconds=1, quiet=True) as made:
+        step = torch.compile(layer, backend="aot_eager")
+    step(torch.randn(512, 256)).mean().backward()
+    (plan,) = made
+    assert plan.peak_bytes == plan.all_peak_bytes < plan.limit_bytes
+    assert plan.seconds == plan.all_seconds
+
+
 def test_runs_that_have_ended_hold_nothing() -> None:
     """A graph that was planned before, whose step is over, leaves the whole limit to another."""
     first, second = Layer(), Layer()

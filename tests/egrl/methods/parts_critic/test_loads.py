@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import loads
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
+from hwsim.problem import Status
 from subjects import SMALL
 from subjects import problem as subject
 from workloads.load import load
@@ -98,6 +100,24 @@ def test_loads_that_are_not_known_are_left_out(problem):
     data.log_seconds[hidden] = np.nan
     *_, belief = thought(critic(problem), data)
     assert unseen_error(problem, belief.seconds) < 0.05
+
+
+@pytest.mark.parametrize("said", [np.nan, NOTHING_S])
+def test_profiles_that_say_nothing_lead_to_no_proposal(problem, said):
+    data = measured(problem, 6)
+    data.log_seconds[:] = np.log(said)
+    batch, estimate, _ = thought(critic(problem), data)
+    assert batch.shape == (0, *data.mapping.shape[1:])
+    np.testing.assert_array_equal(estimate, data.log_cost)
+
+
+def test_profiles_of_what_did_not_run_are_no_reason_to_begin(problem):
+    with egrl.Search(problem, method="egrl", seed=0) as search:
+        while search.evaluations < 40 and (batch := search.ask(limit=8)) is not None:
+            found = problem.evaluate(batch.proposals.mapping, batch.key)
+            status = np.full(len(found.status), Status.INVALID, np.int8)
+            search.tell(batch, replace(found, status=status, cost=np.full(len(status), np.nan)))
+    assert search.evaluations >= 40
 
 
 def test_draws_are_near_where_much_is_known_and_far_where_little_is(problem):
