@@ -86,6 +86,17 @@ def test_an_ablation_of_the_critic_ends_with_it():
     assert critic.residual.SIZES is sizes
 
 
+@pytest.mark.parametrize("data", ["mcm-loads.jsonl", "mcm-loads-all.jsonl"])
+def test_the_page_of_modules_has_the_tables_of_its_data(data, capsys):
+    docs = Path(__file__).resolve().parents[1] / "docs" / "results"
+    page = (docs / "mcm.md").read_text(encoding="utf-8")
+    assert mcm_loads.main(["-o", str(docs / "data" / data), "--table"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 10
+    for line in lines:
+        assert line in page
+
+
 def test_the_page_of_training_has_the_table_of_its_data():
     docs = Path(__file__).resolve().parents[1] / "docs" / "results"
     page = (docs / "training.md").read_text(encoding="utf-8")
