@@ -251,10 +251,8 @@ class _Backends:
         key = (key, str(backend), dynamic)
         if key not in self._known:
             planner = _Planner(self._limit, self._given, backend, self._report, self._open, model)
-            self._known[key] = (
-                model,
-                planner.backend(name, dynamic),
-            )  # as long as it is known its id is its own
+            # The model is kept, so that nothing else gets its id.
+            self._known[key] = model, planner.backend(name, dynamic)
         return self._known[key][1]
 
 

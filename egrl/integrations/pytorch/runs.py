@@ -100,12 +100,11 @@ def _node_of(results: Any) -> Any:
 
     PyTorch makes outputs that are views anew, behind that node.
     """
-    for each in results if isinstance(results, tuple | list) else (results,):
-        node = each.grad_fn if isinstance(each, torch.Tensor) else None
-        while node is not None and not type(node).__name__.startswith(COMPILED):
-            before = node.next_functions
-            node = before[0][0] if before else None
-        if node is not None:
+    given = results if isinstance(results, tuple | list) else (results,)
+    nodes = [each.grad_fn for each in given if isinstance(each, torch.Tensor) and each.grad_fn is not None]
+    behind = [before for node in nodes for before, _ in node.next_functions if before is not None]
+    for node in (*nodes, *behind):
+        if type(node).__name__.startswith(COMPILED):
             return node
     return None
 
