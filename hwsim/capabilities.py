@@ -8,11 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hwsim.explanation import Breakdown, OpTimes, Partition
 from hwsim.problem import (
@@ -23,6 +22,9 @@ from hwsim.problem import (
     Observation,
     Problem,
 )
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Explained = TypeVar("Explained", bound=OpTimes | Partition | Breakdown)
 

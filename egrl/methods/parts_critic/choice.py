@@ -12,7 +12,6 @@ from egrl.core.archive import Archive
 from egrl.methods.parts_critic.accesses import readable
 from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
 from egrl.methods.parts_critic.data import Measured
-from egrl.methods.parts_critic.loads import MOST_TERMS, LoadsCritic
 from hwsim.capabilities import HasParts
 from hwsim.problem import Floats, Mapping16, Problem
 
@@ -66,5 +65,7 @@ def critic_of(problem: Problem, config: CriticConfig) -> Critic | None:
         return PartsCritic(problem, config)
     if not isinstance(problem, HasParts) or problem.parts.terms is None:
         return None
+    from egrl.methods.parts_critic.loads import MOST_TERMS, LoadsCritic
+
     few = len(problem.parts.terms.size) <= MOST_TERMS
     return LoadsCritic(problem.parts, problem.parts.terms, len(problem.space.nodes), config) if few else None
