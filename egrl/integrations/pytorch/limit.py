@@ -401,7 +401,7 @@ class _Planner:
         step = joint.step
         owners = {int(step.owner[number]) for number in step.gradients}
         gradients = sum(step.values[number].size_bytes for number in owners)
-        parameters = sum(value.size_bytes for value in step.values if value.role == "parameter")
+        parameters = self._own[_frame()]
         own = parameters, min(gradients, parameters)
         memory = functools.cache(lambda names: memory_of(joint, joint.positions(names)))
         try:

@@ -62,12 +62,12 @@ class Measured:
         """True if costs have no noise: repetitions are all equal, or profiles add up to the costs."""
         if self.noise == 0.0:
             return True
-        whole = np.isfinite(self.log_seconds).all(axis=1)
-        if not whole.any():
+        complete = np.isfinite(self.log_seconds).all(axis=1)
+        if not complete.any():
             return False
-        seconds = np.exp(self.log_seconds[whole])
+        seconds = np.exp(self.log_seconds[complete])
         cost = seconds.sum(axis=1) if self.whole == "sum" else seconds.max(axis=1)
-        return bool(np.abs(np.log(cost) - self.log_cost[whole]).max() < EXACT)
+        return bool(np.abs(np.log(cost) - self.log_cost[complete]).max() < EXACT)
 
     def weighed(self, predicted: Floats) -> Floats:
         """Log costs [M] by measurements and by a model that predicts them, [M], weighed by their precisions."""
