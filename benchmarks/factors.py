@@ -13,7 +13,8 @@ are judged without noise.
 
 Kind `model` is no board: `egrl run` on the chip file's own simulator, whose costs and profiles are exact. There a round
 is a seed, all begin with the compiler's mapping, as a run does by default, and the twin, which would know the truth,
-takes no part. A mark is the best of so many evaluations.
+takes no part. A mark is the best of so many evaluations. Kind `totals` is the same without the critic: what is left is
+the population and the learner of EGRL, which are told one number per evaluation.
 
 Arms: `all` has twin, critic, population and learner; `no-X` is `all` without X; `X` and `X+Y` have these alone;
 `X-frozen` is `all` with X as it is before it has learned: the chip file itself for the twin, the prior for the critic,
@@ -59,7 +60,7 @@ WORKLOADS = (
     "resnet50,resnet101,resnet152,densenet121,inception_v3,efficientnet_b4,mixer_b16,bert,gpt2,quartznet15x5"
 )
 KINDS = ("queues", "droop", "d")
-MODEL = "model"
+MODEL, TOTALS = "model", "totals"
 MARKS = (50, 100, 400, 2100)
 PROFILE_NOISE = 0.05
 NO_DATA = 10.0
@@ -157,10 +158,12 @@ def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -
     return {"marks": marks, "seconds": (time.process_time() - begun) / max(1, search.evaluations)}
 
 
-def search_model(problem: NnpiProblem, seed: int, arm: str, evaluations: int) -> dict[str, Any]:
+def search_model(
+    problem: NnpiProblem, seed: int, arm: str, evaluations: int, critic: bool = True
+) -> dict[str, Any]:
     """One arm on the chip file's own simulator: the best speedups at the marks, and CPU seconds per evaluation."""
     method, *settings = ARMS[arm]
-    settings = [text for text in settings if text != TWIN]
+    settings = [NO_CRITIC if text == CRITIC and not critic else text for text in settings if text != TWIN]
     begun = time.process_time()
     found = egrl.search(
         problem, method=method, settings=settings, seed=seed, evals=evaluations, generation_evals=MARKS[0]
@@ -224,7 +227,7 @@ def main() -> None:
     parser.add_argument("--workloads", default=WORKLOADS, help="names or workload files")
     parser.add_argument("--rounds", type=int, default=len(KINDS))
     parser.add_argument("--arms", default=",".join(ARMS))
-    parser.add_argument("--kinds", default=",".join(KINDS), help="the kinds of boards, or model")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="the kinds of boards, or model, or totals")
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--hours", type=float, default=24.0, help="no new run begins after so many")
     options = parser.parse_args()
@@ -240,13 +243,13 @@ def main() -> None:
                 if case in lines or time.monotonic() > end:
                     continue
                 with frozen(arm):
-                    if kind == MODEL:
-                        found = search_model(problem, number, arm, options.requests)
+                    if kind in (MODEL, TOTALS):
+                        found = search_model(problem, number, arm, options.requests, kind == MODEL)
                     else:
                         found = run(problem, kind, number, arm, options.requests)
                 lines.add(case, found)
                 print(json.dumps(lines.all[-1]), flush=True)
-    for over in (KINDS, (MODEL,)):
+    for over in (KINDS, (MODEL,), (TOTALS,)):
         for mark in MARKS:
             if logs(lines.all, "all", mark, over):
                 table(lines.all, mark, over)

@@ -195,6 +195,14 @@ class Terms(Protocol):
     """
 
     @property
+    def exact(self) -> bool:
+        """True if parts are these sums; False if they are nearly."""
+
+    @property
+    def block(self) -> NDArray[np.int64]:
+        """int64 [K]: no part ever holds terms of two blocks."""
+
+    @property
     def group(self) -> NDArray[np.int64]:
         """int64 [K], in 0..G - 1: terms of one group are of one nature."""
 
@@ -208,8 +216,8 @@ class Terms(Protocol):
     def improve(self, seconds: Floats, start: Mapping16, *, steps: int, hot: float, key: int) -> Mapping16:
         """The best valid mapping [N, H] of a local search from a valid one, with terms float64 [K], 0 or more.
 
-        Of the terms' sizes it knows nothing else. `hot` is the first temperature, as a share of the cost; equal keys
-        give equal results.
+        Of the terms' sizes it knows nothing else. It takes about so many steps, fewer where a step takes long; `hot`
+        is the first temperature, as a share of the cost. Equal keys give equal results.
         """
 
 

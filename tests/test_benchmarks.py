@@ -12,7 +12,7 @@ from commands import module_of
 from players import agent, settings
 
 import egrl
-from benchmarks import critic, factors, mcm_loads, shard_steps, training_host, training_steps, twin_figure
+from benchmarks import critic, factors, shard_steps, terms, training_host, training_steps, twin_figure
 from benchmarks import training as training_benchmark
 from hwsim.shard.exact.reduce import reduce
 from make_sharding import make
@@ -90,7 +90,7 @@ def test_an_ablation_of_the_critic_ends_with_it():
 def test_the_page_of_modules_has_the_tables_of_its_data(data, capsys):
     docs = Path(__file__).resolve().parents[1] / "docs" / "results"
     page = (docs / "mcm.md").read_text(encoding="utf-8")
-    assert mcm_loads.main(["-o", str(docs / "data" / data), "--table"]) == 0
+    assert terms.main(["mcm", "-o", str(docs / "data" / data), "--table"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 10
     for line in lines:
@@ -176,14 +176,14 @@ def test_means_are_of_rows_whose_rival_draws_nothing_twice(tmp_path):
 
 @pytest.mark.slow
 def test_the_critic_of_loads_is_measured_beside_one_that_learns_nothing_and_without_rules():
-    learned = mcm_loads.run("conv_lstm", "exact", 0, 50)["chosen"]["50"]
-    plain = mcm_loads.run("conv_lstm", "alone", 0, 50)["chosen"]["50"]
-    untrained = mcm_loads.run("conv_lstm", "untrained", 0, 21)["chosen"]["21"]
+    learned = terms.run("mcm", "conv_lstm", "exact", 0, 50)["chosen"]["50"]
+    plain = terms.run("mcm", "conv_lstm", "alone", 0, 50)["chosen"]["50"]
+    untrained = terms.run("mcm", "conv_lstm", "untrained", 0, 21)["chosen"]["21"]
     assert learned > 1.2 * plain
     assert untrained > 1.0
     seen = []
-    with mcm_loads.ablated("blind"):
-        bench = mcm_loads.Bench("crnn", "blind", 0)
+    with terms.ablated("blind"):
+        bench = terms.Bench("mcm", "crnn", "blind", 0)
         search = egrl.Search(bench.problem, method="egrl", start="compiler")
         while search.evaluations < 8:
             batch = search.ask()

@@ -45,10 +45,10 @@ MUTANTS = (
     ),
     Mutant(
         "draws of terms are all the mean",
-        "egrl/methods/parts_critic/loads.py",
+        "egrl/methods/parts_critic/terms.py",
         "self.mean + self.spread * off",
         "self.mean + 0 * self.spread * off",
-        "tests/egrl/methods/parts_critic/test_loads.py",
+        "tests/egrl/methods/parts_critic/test_terms.py",
     ),
     Mutant(
         "open runs hold nothing",

@@ -20,6 +20,9 @@ from hwsim.mcm.family.improve import COLD, MOST_CUT_WORK, anneal
 from hwsim.problem import Floats, Mapping16
 from hwsim.stages import Pipeline
 
+MOST_WORK = 20_000_000
+"""Steps of a search times nodes at most, some 0.3 s."""
+
 
 @dataclass(frozen=True)
 class ChipTerms:
@@ -32,6 +35,12 @@ class ChipTerms:
 
     tables: Tables
     made_bytes: NDArray[np.int64]
+    exact = True
+
+    @cached_property
+    def block(self) -> NDArray[np.int64]:
+        """int64 [K]: one block."""
+        return np.zeros(len(self.size), np.int64)
 
     @cached_property
     def group(self) -> NDArray[np.int64]:
@@ -57,6 +66,7 @@ class ChipTerms:
     def improve(self, seconds: Floats, start: Mapping16, *, steps: int, hot: float, key: int) -> Mapping16:
         """From the best cuts, where these terms like them better than `start`."""
         nodes = len(self.tables.compute_s)
+        steps = min(steps, MOST_WORK // nodes)
         known = self.tables._replace(compute_s=seconds[:nodes], tensor_s=seconds[nodes:])
         begin = np.ascontiguousarray(start[:, 0])
         if known.chips * nodes**2 <= MOST_CUT_WORK:

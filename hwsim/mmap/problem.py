@@ -24,6 +24,7 @@ from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.players import COPY_PRICES, ROOM_PRICES, best_greedy
 from hwsim.mmap.sections import sections
 from hwsim.mmap.tables import build_tables
+from hwsim.mmap.terms import InstructionTerms
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     About,
@@ -122,7 +123,12 @@ class MmapProblem:
             np.concatenate(seen, axis=1).astype(np.float32), edges(program), SCHEMA_VERSION
         )
         steps = [instruction.name for instruction in program.instructions]
-        self.parts = Parts((*steps, LAST_COPIES), "sum", np.full(len(steps) + 1, -1, np.int32))
+        self.parts = Parts(
+            (*steps, LAST_COPIES),
+            "sum",
+            np.full(len(steps) + 1, -1, np.int32),
+            terms=InstructionTerms(self.game),
+        )
         self._proved: dict[float, Bound] = {}
         self.heuristic: Layout = heuristic_layout(program, self.tables, chip.cmem.granule_bytes)
         cost = latency_s(self.tables, self.heuristic)

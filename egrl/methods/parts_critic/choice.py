@@ -65,7 +65,7 @@ def critic_of(problem: Problem, config: CriticConfig) -> Critic | None:
         return PartsCritic(problem, config)
     if not isinstance(problem, HasParts) or problem.parts.terms is None:
         return None
-    from egrl.methods.parts_critic.loads import MOST_TERMS, LoadsCritic
+    from egrl.methods.parts_critic.terms import MOST_TERMS, TermsCritic
 
-    few = len(problem.parts.terms.size) <= MOST_TERMS
-    return LoadsCritic(problem.parts, problem.parts.terms, len(problem.space.nodes), config) if few else None
+    few = np.bincount(problem.parts.terms.block).max() <= MOST_TERMS
+    return TermsCritic(problem.parts, problem.parts.terms, len(problem.space.nodes), config) if few else None

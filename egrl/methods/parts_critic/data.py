@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ the mappings that it thinks best, at least, show it."""
 SLOWER = 3.0
 """A cost so many standard deviations above what the model says is believed, not the model."""
 NOTHING_S = 1e-30
-"""The logarithm of a load of 0 is that of this."""
+"""The logarithm of a part of 0 s is that of this."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,11 @@ class Measured:
         ticket: int64 [M], of the first evaluation of each.
         mapping: int16 [M, N, H].
         log_cost: float64 [M].
-        log_seconds: float64 [M, N], of each node, or [M, P], of each load; NaN: not known.
+        log_seconds: float64 [M, N], of each node, or [M, P], of each part; NaN: not known.
         count: int64 [M], evaluations.
         noise: relative standard deviation of a cost, by repetitions and an assumption; 0 if repetitions are all equal.
         whole: how these seconds make the cost.
+        reward: float64 [M], of the first evaluation of each.
     """
 
     ticket: NDArray[np.int64]
@@ -47,9 +48,17 @@ class Measured:
     count: NDArray[np.int64]
     noise: float
     whole: Literal["sum", "max"] = "sum"
+    reward: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.ticket)
+
+    @property
+    def earned(self) -> Floats:
+        """Log costs [M] to which the rewards belong, but for a constant: a reward may be none of the cost's."""
+        if self.reward is None:
+            return self.log_cost
+        return np.asarray(-0.5 * np.log(np.maximum(self.reward, NOTHING_S)))
 
     @property
     def profiled(self) -> NDArray[np.bool_]:
@@ -90,8 +99,9 @@ class Measured:
 
     def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
         """Some of them."""
-        columns = {name: value[index] for name, value in vars(self).items() if name not in ("noise", "whole")}
-        return Measured(**columns, noise=self.noise, whole=self.whole)
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        columns: dict[str, Any] = {name: value[index] for name, value in arrays.items()}
+        return replace(self, **columns)
 
     def thinned(self, most: int) -> Measured:
         """Those with a profile; of more than `most` the best half and an even choice of the others."""
@@ -99,13 +109,16 @@ class Measured:
         return self.rows(rows if len(rows) <= most else rows[thin(self.log_cost[rows], most)])
 
 
-def gather(archive: Archive, tickets: NDArray[np.int64], parts: Parts, nodes: int) -> Measured:
-    """What ran among evaluations of one problem with so many nodes, in the order of tickets."""
+def gather(archive: Archive, tickets: NDArray[np.int64], parts: Parts, nodes: int | None) -> Measured:
+    """What ran among evaluations of one problem, in the order of tickets.
+
+    Seconds are of so many nodes, or, for None, of each part.
+    """
     status, cost = archive.column("status")[tickets], archive.column("cost")[tickets]
     tickets = tickets[(status == Status.OK) & np.isfinite(cost) & (cost > 0)]
     mapping, found = archive.mappings(tickets), archive.parts(tickets)
-    loads = parts.whole == "max"
-    seconds = np.log(np.maximum(found, NOTHING_S)) if loads else _by_node(found, parts.node, nodes)
+    of_parts = np.log(np.maximum(found, NOTHING_S))
+    seconds = of_parts if nodes is None else _by_node(found, parts.node, nodes)
     group, first = _groups(mapping)
     count = np.bincount(group, minlength=len(first))
     log = np.log(archive.column("cost")[tickets])
@@ -115,7 +128,8 @@ def gather(archive: Archive, tickets: NDArray[np.int64], parts: Parts, nodes: in
     number = _sums(group, known.astype(np.float64), len(first))
     mean = np.where(number > 0, logs / np.maximum(number, 1), np.nan)
     noise = _noise(log - log_cost[group], len(first))
-    return Measured(tickets[first], mapping[first], log_cost, mean, count, noise, parts.whole)
+    reward = archive.column("reward")[tickets[first]]
+    return Measured(tickets[first], mapping[first], log_cost, mean, count, noise, parts.whole, reward)
 
 
 def _groups(mapping: Mapping16) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -174,6 +174,8 @@ def test_repetitions_tell_the_noise_of_costs(problem):
     assert found.noise == 0.0
     assert found.exact
     assert found.count.tolist() == [2] * len(found)
+    order = np.argsort(found.log_cost, kind="stable")
+    np.testing.assert_array_equal(np.argsort(found.earned, kind="stable"), order)
 
     given, rng = context(problem), np.random.default_rng(0)
     both = np.concatenate([rows] * 20)

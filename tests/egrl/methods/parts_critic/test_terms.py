@@ -1,4 +1,4 @@
-"""The critic of loads: what it learns of terms, with noise and gaps, and what it proposes."""
+"""The critic of terms: what it learns of loads and of times of instructions, and what it proposes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import egrl
 from egrl.methods.parts_critic.choice import critic_of
 from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
 from egrl.methods.parts_critic.data import NOTHING_S, Measured
-from egrl.methods.parts_critic.loads import LOAD_NOISE, Belief, LoadsCritic
+from egrl.methods.parts_critic.terms import PART_NOISE, Belief, Blocks, TermsCritic
+from egrl.problems import build_problem
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import loads
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
+from hwsim.mmap.problem import MmapProblem
+from hwsim.mmap.tables import savings_s
+from hwsim.mappings import sample_uniformly
 from hwsim.problem import Status
 from subjects import SMALL
 from subjects import problem as subject
@@ -30,9 +35,9 @@ def problem() -> McmProblem:
     return McmProblem(load("conv_lstm"), load_package("mcm36"))
 
 
-def critic(problem: McmProblem) -> LoadsCritic:
+def critic(problem: McmProblem) -> TermsCritic:
     found = critic_of(problem, CONFIG)
-    assert isinstance(found, LoadsCritic)
+    assert isinstance(found, TermsCritic)
     return found
 
 
@@ -47,7 +52,7 @@ def measured(problem: McmProblem, count: int, noise: float = 0.0, seed: int = 0)
     return Measured(np.arange(count), rows, np.log(cost), np.log(seen), ones, 0.2 * noise, "max")
 
 
-def thought(learner: LoadsCritic, data: Measured, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Belief]:
+def thought(learner: TermsCritic, data: Measured, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Belief]:
     seen = {row.tobytes() for row in data.mapping}
     work = learner.think(data, seen, np.random.default_rng(seed))
     while True:
@@ -67,7 +72,8 @@ def unseen_error(problem: McmProblem, seconds: np.ndarray) -> float:
 
 def test_which_critic_learns_what(problem):
     assert isinstance(critic_of(subject("nnpi"), CONFIG), PartsCritic)
-    assert critic_of(subject("mmap"), CONFIG) is None
+    assert isinstance(critic_of(subject("mmap"), CONFIG), TermsCritic)
+    assert critic_of(subject("banks"), CONFIG) is None
     device = McmProblem(load("resnet50"), load_package("mcm36"), McmConfig(model="device"))
     assert critic_of(device, CONFIG) is None
     assert critic(problem).least < PartsCritic.least
@@ -91,7 +97,7 @@ def test_noisy_loads_teach_nearly_as_much_and_how_noisy_they_are(problem):
     quiet = critic(problem)
     for _ in range(3):
         thought(quiet, measured(problem, 60, noise=0.02))
-    assert quiet.metrics()["critic_noise"] < 0.03 < LOAD_NOISE
+    assert quiet.metrics()["critic_noise"] < 0.03 < PART_NOISE
 
 
 def test_loads_that_are_not_known_are_left_out(problem):
@@ -150,6 +156,54 @@ def test_what_was_learned_survives_a_checkpoint(problem):
         np.testing.assert_array_equal(mine, theirs)
     again = other.belief_of(belief.state_dict())
     np.testing.assert_array_equal(other.estimate(again, data), one.estimate(belief, data))
+
+
+def test_blocks_are_solved_as_one_matrix_would_be():
+    """Against dense algebra, with blocks of several sizes that lie mixed."""
+    rng = np.random.default_rng(0)
+    block = rng.permutation(np.repeat([0, 1, 2, 3, 4], [1, 3, 3, 1, 7]))
+    rows = rng.standard_normal((40, 15)) * (block == rng.integers(0, 5, 40)[:, None])
+    told = rows.T @ rows
+    blocks = Blocks(block)
+    factors = blocks.factor(sparse.coo_array(told))
+    right, matrix = rng.standard_normal((15, 2)), told + np.eye(15)
+    np.testing.assert_allclose(blocks.solve(factors, right), np.linalg.solve(matrix, right), atol=1e-12)
+    np.testing.assert_allclose(
+        blocks.solve(factors, right[:, 0]), np.linalg.solve(matrix, right[:, 0]), atol=1e-12
+    )
+    # x = L'^-1 z of unit normals z has the inverse for its covariance.
+    back = blocks.solve(factors, np.eye(15), only_back=True)
+    np.testing.assert_allclose(back @ back.T, np.linalg.inv(matrix), atol=1e-12)
+
+
+def test_instructions_teach_what_buffers_save():
+    program = subject("mmap")
+    assert isinstance(program, MmapProblem)
+    keys = np.arange(40, dtype=np.uint64)
+    rows = program.evaluate(sample_uniformly(program, keys), keys)
+    ones = np.ones(40, np.int64)
+    seconds = np.log(np.maximum(rows.parts, NOTHING_S))
+    data = Measured(np.arange(40), rows.repaired, np.log(rows.cost), seconds, ones, 0.01, "sum", rows.reward)
+    learner = critic(program)
+    posterior = learner._learned(data)
+    buffers = program.parts.terms.group == 2
+    truth = savings_s(program.tables)
+    assert np.corrcoef(posterior.likely[buffers], truth)[0, 1] > 0.9
+    assert data.exact
+    # The reward of this problem is a return, and no function of the cost.
+    *_, belief = thought(learner, data)
+    np.testing.assert_allclose(np.exp(-2 * learner.estimate(belief, data)), data.reward)
+
+
+@pytest.mark.slow
+def test_instructions_save_games():
+    """Twenty-five games with it reach more than a hundred without."""
+    program = build_problem("mmap", "rnn_2", "", [])
+    table = [f"method.{key}={value}" for key, value in SMALL["egrl"].items()]
+    given = {"method": "egrl", "seed": 0, "quiet": True, "bound_seconds": 0.0}
+    learned = egrl.search(program, evals=25, settings=table, **given)
+    plain = egrl.search(program, evals=100, settings=[*table, "method.critic.use=off"], **given)
+    assert learned.history["best_reward"][-1] > plain.history["best_reward"][-1] + 0.01
 
 
 @pytest.mark.slow
