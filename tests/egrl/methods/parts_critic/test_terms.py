@@ -15,13 +15,13 @@ from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
 from egrl.methods.parts_critic.data import NOTHING_S, Measured
 from egrl.methods.parts_critic.terms import PART_NOISE, Belief, Blocks, TermsCritic
 from egrl.problems import build_problem
+from hwsim.mappings import sample_uniformly
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import loads
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.tables import savings_s
-from hwsim.mappings import sample_uniformly
 from hwsim.problem import Status
 from subjects import SMALL
 from subjects import problem as subject
