@@ -38,8 +38,10 @@ PART_NOISE, PART_WEIGHT = 0.05, 10.0
 LEAST_NOISE = 1e-3
 FLOOR = 0.05
 """Parts below this share of the mean part are weighed as it: how precise they are does not matter."""
-REWEIGHED = 2
-"""How often parts are weighed by what was learned of them."""
+REWEIGHED, TAILED = 2, 6
+"""How often parts are weighed by what was learned of them; the second where they are nearly sums."""
+NEARLY, FREEDOM = 0.02, 3.0
+"""Parts that are nearly sums are off by this share at least, some by much more: degrees of freedom of Student's t."""
 PROBES = 8
 """Random vectors that estimate how many terms the data have determined."""
 SEARCHES = (
@@ -146,6 +148,22 @@ class Posterior:
         return np.maximum(self.mean + self.spread * off, 0.0)
 
 
+def _off(held: sparse.csr_array, seconds: Floats, mean: Floats, floor: float) -> Floats:
+    """By what share parts that are not small are off."""
+    predicted = held @ np.maximum(mean, 0.0)
+    heavy = predicted > floor
+    return np.asarray(seconds[heavy] / predicted[heavy] - 1.0)
+
+
+def _tails(held: sparse.csr_array, seconds: Floats, mean: Floats, floor: float) -> tuple[float, Floats]:
+    """The noise of most parts, and how far each is to be believed [R]: Student's t by reweighting."""
+    off = _off(held, seconds, mean, floor)
+    noise = max(NEARLY, 1.4826 * float(np.median(np.abs(off)))) if len(off) else PART_NOISE
+    predicted = np.maximum(held @ np.maximum(mean, 0.0), floor)
+    left = (seconds - predicted) / (noise * predicted)
+    return noise, np.sqrt((FREEDOM + 1.0) / (FREEDOM + left**2))
+
+
 class TermsCritic:
     """See the module; its methods are those of `egrl.methods.parts_critic.choice.Critic`."""
 
@@ -189,25 +207,26 @@ class TermsCritic:
     def _learned(self, data: Measured) -> Posterior:
         """What is believed of terms; the noise of parts is learned beside."""
         held, seconds = self._known(data)
-        exact = data.exact and self._terms.exact
-        noise = LEAST_NOISE if exact else self._noise
+        sums, exact = self._terms.exact, data.exact and self._terms.exact
+        noise, trust = LEAST_NOISE if exact else self._noise, np.ones(len(seconds))
         prior = self._prior(held, seconds)
         spread = prior * np.where(self._terms.group == 0, *SPREAD)
         scaled, floor = held * spread, FLOOR * float(seconds.mean())
         mean, factors, told = prior, list[Floats](), sparse.coo_array((len(prior), len(prior)))
-        for _ in range(REWEIGHED):
-            weight = 1.0 / (noise * np.maximum(held @ np.maximum(mean, 0.0), floor))
+        for _ in range(REWEIGHED if sums else TAILED):
+            weight = trust / (noise * np.maximum(held @ np.maximum(mean, 0.0), floor))
             rows = sparse.diags_array(weight) @ scaled
             told = (rows.T @ rows).tocoo()
             factors = self._blocks.factor(told)
-            seen = rows.T @ (weight * (seconds - held @ prior))
-            mean = prior + spread * self._blocks.solve(factors, seen)
-        if not exact:
+            mean = prior + spread * self._blocks.solve(factors, rows.T @ (weight * (seconds - held @ prior)))
+            if not sums:
+                noise, trust = _tails(held, seconds, mean, floor)
+        if not sums:
+            self._noise = noise
+        elif not exact:
             probes = np.random.default_rng(0).standard_normal((len(prior), PROBES))
             determined = float((probes * self._blocks.solve(factors, told @ probes)).sum()) / PROBES
-            predicted = held @ np.maximum(mean, 0.0)
-            heavy = predicted > floor
-            off = seconds[heavy] / predicted[heavy] - 1.0
+            off = _off(held, seconds, mean, floor)
             free = max(len(off) - determined, 0.0)
             squares = (off**2).sum() + PART_WEIGHT * PART_NOISE**2
             self._noise = max(LEAST_NOISE, float(np.sqrt(squares / (free + PART_WEIGHT))))
