@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -58,6 +59,12 @@ def write_report(results: Mapping[str, Any], out: Path, report: Callable[[Mappin
     path = out / "report.md"
     atomic.write(path, report(json.loads(document)))
     return path
+
+
+def shipped(file: Path) -> dict[str, Any]:
+    """Results that were packed: results.json, compressed by xz."""
+    results: dict[str, Any] = json.loads(lzma.decompress(file.read_bytes()))
+    return results
 
 
 def render(paper: str, **names: Any) -> str:

@@ -9,6 +9,8 @@ DRAWN = ("umap", "shift", "bands", "utilisation", "breakdown")
 METHODS = ("egrl", "ea", "pg", "greedy-dp", "annealing", "random")
 AS_DESCRIBED = ("egrl.critic.use=off",)
 """What leaves of `egrl` the population and learner of the paper: its critic of parts is not in it."""
+PRINTED = ("egrl", "ea", "pg")
+"""Methods that run as the paper prints them, too."""
 PRINTED_RIVALS = ("greedy-dp.neighbours=0",)
 """Settings that make the paper's rivals as it prints them."""
 SECONDS_AN_EVALUATION = {"egrl": (0.005, 4.7e-5), "pg": (0.014, 1.6e-4)}
@@ -28,7 +30,7 @@ class Plan:
         workloads: of Figures 3, 5 and 6.
         methods: of Figure 3; the first is the one that the other figures show.
         evals, seeds: of each run of Figure 3.
-        printed_seeds: of the paper's algorithm as printed (`--preset paper`, methods egrl and ea).
+        printed_seeds: of the paper's algorithm as printed (`--preset paper`, methods of PRINTED).
         sources: workloads whose policies are transferred in Figure 4.
         training, validation: of pre-training.
         held_out: workloads that no policy was trained on.

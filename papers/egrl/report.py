@@ -1,17 +1,21 @@
 """What the report of `egrl reproduce egrl` says beside results.json: the paper's claims, each with a verdict.
 
-The sentences are in `report.md.j2`; published numbers in `published.py`.
+    python -m papers.egrl.report docs/results/data/egrl.json.xz
+
+prints the report of results that ship. The sentences are in `report.md.j2`; published numbers in `published.py`.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from papers.egrl.published import NAMES, PUBLISHED
-from papers.shared import interval_text, paired, render, turned, verdict
+from papers.shared import interval_text, paired, render, shipped, turned, verdict
 from workloads.text import optional
 
 Results = Mapping[str, Any]
@@ -202,3 +206,7 @@ def _band_claims(name: str, numbers: Mapping[str, Any]) -> Iterator[Claim]:
             f"{before['contiguity']:.0%} to {after['contiguity']:.0%}",
             _yes(after["contiguity"] > before["contiguity"]),
         )
+
+
+if __name__ == "__main__":
+    print(report(shipped(Path(sys.argv[1]))))

@@ -25,6 +25,7 @@ from papers.egrl.plan import (
     DRAWN,
     OTHERS,
     PRETRAINING_S,
+    PRINTED,
     PRINTED_RIVALS,
     SECONDS_AN_EVALUATION,
     Plan,
@@ -39,7 +40,7 @@ def seconds(plan: Plan, jobs: int) -> float:
     """About how long it takes; measured on one machine, so that yours may be twice as fast or slow."""
     nodes = {workload: len(load(workload)) for workload in (*plan.workloads, *plan.alone)}
     total = 0.0
-    for methods, seeds in ((plan.methods, plan.seeds), (("egrl", "ea"), plan.printed_seeds)):
+    for methods, seeds in ((plan.methods, plan.seeds), (PRINTED, plan.printed_seeds)):
         for method in methods:
             base, each = SECONDS_AN_EVALUATION.get(method, OTHERS)
             total += seeds * len(plan.workloads) * A_RUN_S
@@ -67,7 +68,7 @@ def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> P
     cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", given, jobs, say)
     printed = _compare(
         plan,
-        ("egrl", "ea"),
+        PRINTED,
         plan.printed_seeds,
         out / "as-printed",
         {**measured, "preset": "paper"},

@@ -48,6 +48,8 @@ def _told(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 _PAPER, _UNINFORMED, _FROZEN = _told(PAPER), _told(UNINFORMED), ("ppo.learner.epochs=0",)
 _SAMPLE, _ALONE = ("ppo.draw=problem",), ("problem.solver=false",)
+_ONE_NUMBER = ("egrl.critic.use=off",)
+"""Of a partition `egrl` is told its throughput, as all others are, and no loads."""
 VARIANTS: dict[str, Variant] = {
     "rl": Variant("ppo", _PAPER, second_s=0.06),
     "rl-finetuned": Variant("ppo", _PAPER, "rl", 0.06),
@@ -65,8 +67,8 @@ VARIANTS: dict[str, Variant] = {
     "random": Variant("random"),
     "sa": Variant("annealing", ("annealing.space=distributions",)),
     "annealing": Variant("annealing"),
-    "egrl": Variant("egrl", second_s=0.01),
-    "egrl-finetuned": Variant("egrl", init="es", second_s=0.01),
+    "egrl": Variant("egrl", _ONE_NUMBER, second_s=0.01),
+    "egrl-finetuned": Variant("egrl", _ONE_NUMBER, "es", 0.01),
 }
 """Label -> what it is; the first is what the others are held against: `rl` is the paper's agent, `ppo` ours."""
 AGENTS = ("rl", "ppo")

@@ -7,8 +7,6 @@ prints the report of results that ship. The sentences are in `report.md.j2`.
 
 from __future__ import annotations
 
-import json
-import lzma
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any
 from egrl.runs.verdict import percent_up
 from papers.shard.plan import EXACT
 from papers.shard.published import CORES, TEAMS
-from papers.shared import render
+from papers.shared import render, shipped
 
 Results = Mapping[str, Any]
 
@@ -98,12 +96,6 @@ def _gap(entry: Mapping[str, Any]) -> dict[str, float] | None:
         "gap": min(costs) / max(bounds) - 1,
         "median_gap": median(each),
     }
-
-
-def shipped(file: Path) -> Results:
-    """Results that were packed."""
-    results: Results = json.loads(lzma.decompress(file.read_bytes()))
-    return results
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from papers.processes import Call
 from papers.shard import run as shard_run
 from papers.shard.plan import Plan
 from papers.shard.published import RESULTS
-from papers.shard.report import report, score, shipped
+from papers.shard.report import report, score
 from papers.shard.run import reproduce, seconds
-from papers.shared import images
+from papers.shared import images, shipped
 from workloads.errors import InputError
 
 
