@@ -5,26 +5,26 @@
     python -m benchmarks.terms mmap -o FILE --evals 100
     python -m benchmarks.terms mmap-board -o FILE --table
 
-Each line of FILE is a run on one workload: the score, without noise, of the champion after so many evaluations. What is
-there is not run again.
+Each line of FILE is one run: the score of its champion after so many evaluations, judged without noise. What is there
+is not run again.
 
 - `mcm`: the throughput over the greedy heuristic's on a graph of `mcm87`, a test graph unless others are named (nothing
   is trained on any). Throughputs have 1 % noise, and the loads of chips and links another 5 %.
 - `mmap`: the return on a program, by default each that ships. Everything is exact.
 - `mmap-board`: the production heuristic's latency over that of a layout, on a simulated board that the chip file does
-  not describe: what each buffer moves is off by a factor, lognormal of deviation 0.5. Noise is as on `mcm`. The rules
-  of the game are the chip file's.
+  not describe: what each buffer moves is off by a factor, lognormal of mean 1 and deviation 0.5. Noise is as on `mcm`.
+  The rules of the game are the chip file's.
 
 All begin with the same measurements: the heuristic's mapping, and on `mcm` the cheapest cuts by the chip file
-(`--start rules`). `revise` begins with greedy play, too, and searches the chip file's model.
+(`--start rules`). `revise` begins with greedy play, too, and searches the chip file's model of the return.
 
-Variants: `egrl`, as it comes; `alone`, without the critic; `untrained`: the critic keeps the prior that groups of terms
-have in the first profiles, and learns no more; `blind`: no rule is measured first, only the heuristic's partition, as
-`ppo` and `annealing` begin; `exact`: as `egrl`, without noise; all others are methods, which use no parts.
+Variants: `egrl`, as it comes; `alone`, without the critic; `untrained`: the critic keeps the prior means that groups of
+terms have in the first profiles, and draws from the prior; on `mcm`, `blind`: no rule is measured first, only the
+heuristic's partition, as `ppo` and `annealing` begin, and `exact`: as `egrl`, without noise. All others are methods,
+which use no parts.
 
-The table compares `egrl` with the others after as many evaluations, and at the last mark: differences of logarithms, of
-means over seeds, their 95 % interval with workloads as units, and on how many of them it is above and below by more
-than 0.005.
+The table has differences of logarithms between `egrl` and each other after as many evaluations, means over seeds, with
+their 95 % interval, workloads as units. It says on how many workloads `egrl` ends above and below by more than 0.005.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Bench:
             return found
         cost = found.cost * np.exp(self._noise * self._rng.standard_normal(found.cost.shape))
         parts = found.parts * np.exp(self._of_parts * self._rng.standard_normal(found.parts.shape))
-        speedup = self.problem.baseline.cost / cost
+        speedup = self._true.baseline.cost / cost
         return replace(found, cost=cost, speedup=speedup, reward=speedup**2, parts=parts.astype(np.float32))
 
     def score(self, mapping: Mapping16) -> float:
@@ -111,7 +111,8 @@ class Bench:
 
 def off(tables: Tables, seed: int) -> Tables:
     """The tables of a program whose buffers move other amounts than the chip file's model has."""
-    factor = np.exp(OFF_BY * np.random.default_rng([seed, 2]).standard_normal(len(tables.buffer)))
+    drawn = np.random.default_rng([seed, 2]).standard_normal(len(tables.buffer))
+    factor = np.exp(OFF_BY * drawn - OFF_BY**2 / 2)
     buffer, step = tables.buffer.copy(), tables.step.copy()
     for name in ("read_bytes", "write_bytes"):
         moved = np.rint(factor * buffer[name]).astype(np.int64)
@@ -127,7 +128,7 @@ def ablated(variant: str) -> Iterator[None]:
 
     def prior(critic: TermsCritic, data: Any) -> Posterior:
         found = learned(critic, data)
-        first = vars(critic).setdefault("first", learned_prior(critic, data))
+        first = vars(critic).setdefault("first", prior_means(critic, data))
         return replace(
             found, mean=first, factors=[np.zeros_like(f) + np.eye(f.shape[-1]) for f in found.factors]
         )
@@ -146,10 +147,10 @@ def ablated(variant: str) -> Iterator[None]:
         yield
 
 
-def learned_prior(critic: TermsCritic, data: Any) -> Any:
+def prior_means(critic: TermsCritic, data: Any) -> Any:
     """The prior of terms by the first profiles."""
-    held, load = critic._known(data)
-    return critic._prior(held, load)
+    held, seconds = critic._known(data)
+    return critic._prior(held, seconds)
 
 
 def run(problem: str, workload: str, variant: str, seed: int, evals: int) -> dict[str, Any]:
@@ -239,6 +240,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     lines = Lines(args.out, KEYS)
     variants = args.variants.split(",") if args.variants else VARIANTS[args.problem]
+    unknown = set(variants) - set(VARIANTS[args.problem])
+    if unknown:
+        parser.error(
+            f"--variants: expected some of {', '.join(VARIANTS[args.problem])}, found {', '.join(unknown)}"
+        )
     if not args.table:
         for seed in range(args.seeds):
             for workload in workloads(args.problem, args.workloads):

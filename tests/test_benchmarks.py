@@ -174,6 +174,28 @@ def test_means_are_of_rows_whose_rival_draws_nothing_twice(tmp_path):
     assert "over 2 networks" in line
 
 
+def test_a_board_moves_other_amounts_than_its_chip_file_says():
+    bench = terms.Bench("mmap-board", "rnn_2", "egrl", 0)
+    nominal, true = bench.problem.tables, bench._true.game.tables
+    moved = [tables.buffer["read_bytes"] + tables.buffer["write_bytes"] for tables in (nominal, true)]
+    some = moved[0] > 1000
+    factor = moved[1][some] / moved[0][some]
+    assert np.std(np.log(factor)) == pytest.approx(0.5, rel=0.2)
+    assert factor.mean() == pytest.approx(1.0, abs=0.1)
+    added = np.bincount(nominal.buffer["step"], moved[1] - moved[0], len(nominal.step))
+    np.testing.assert_array_equal(true.step["traffic_bytes"] - nominal.step["traffic_bytes"], added)
+    mapping, key = bench.problem.baseline.mapping[None], np.zeros(1, np.uint64)
+    told = [bench.measure(mapping, key) for _ in range(40)]
+    assert np.log([each.cost[0] for each in told]).std() == pytest.approx(terms.NOISE, rel=0.4)
+    assert np.mean([each.speedup[0] for each in told]) == pytest.approx(bench.score(mapping[0]), rel=0.01)
+
+
+def test_variants_of_another_problem_are_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        terms.main(["mmap", "-o", str(tmp_path / "x.jsonl"), "--variants", "blind"])
+    assert "--variants: expected some of egrl, alone" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_critic_of_loads_is_measured_beside_one_that_learns_nothing_and_without_rules():
     learned = terms.run("mcm", "conv_lstm", "exact", 0, 50)["chosen"]["50"]

@@ -51,6 +51,20 @@ MUTANTS = (
         "tests/egrl/methods/parts_critic/test_terms.py",
     ),
     Mutant(
+        "instructions that wait are believed as all others",
+        "egrl/methods/parts_critic/terms.py",
+        "(off / noise) ** 2",
+        "0 * off",
+        "tests/egrl/methods/parts_critic/test_terms.py",
+    ),
+    Mutant(
+        "greedy games are played by the chip file's times",
+        "hwsim/mmap/terms.py",
+        "game = MmapGame(self.known(seconds), self.game.granule_bytes)",
+        "game = self.game",
+        "tests/hwsim/mmap/test_terms.py",
+    ),
+    Mutant(
         "open runs hold nothing",
         "egrl/integrations/pytorch/runs.py",
         "each.open * each.held_bytes",

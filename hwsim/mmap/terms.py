@@ -21,15 +21,15 @@ from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats, Mapping16
 
 UNIT_S = 1e-13
-"""The kernels count bytes, which are whole numbers: here a byte is so many seconds of HBM."""
+"""The kernels count whole bytes. A term is so many of them that HBM moves one in this time."""
 MOVES, MOST_MOVES, GAMES = 4, 250_000, 64
-"""Moves per step of a search. In all that many at most, some 0.4 s, but of a large program at least so many games."""
+"""A search plays so many moves per step; at most the second number, some 0.4 s, or so many games if that is more."""
 DRAFTS = 0.25
 """The share of the moves that greedy play may take, whose games the search may begin with."""
 TRIED = 3
 """A greedy move looks at so many actions."""
 HOT = 0.01
-"""A temperature in shares of the cost times this is one in shares of the most that CMEM can save."""
+"""First temperature, in shares of the most that CMEM can save, for one of 1 in shares of the cost."""
 
 
 @dataclass(frozen=True)

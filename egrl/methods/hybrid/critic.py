@@ -59,7 +59,7 @@ class CriticMember:
         self._begun = False
         self._told = self._judged = 0
         self._rest, self._until = REST[0], 0
-        self._best = np.inf
+        self._best, self._exact = np.inf, False
         self._belief: Belief | None = None
         self._champion: tuple[int, int | None] = (0, None)
         self._thinking: Generator[None, None, Thought] | None = None
@@ -79,7 +79,8 @@ class CriticMember:
         """Profiles among the latest evaluations, no more than are needed to begin."""
         tickets = self._tickets()[-4 * self._critic.least :]
         archive = self._context.archive
-        tickets = tickets[archive.column("status")[tickets] == Status.OK]
+        ran = (archive.column("status")[tickets] == Status.OK) & (archive.column("cost")[tickets] > 0)
+        tickets = tickets[ran]
         return int(np.isfinite(archive.parts(tickets)).any(axis=1).sum())
 
     def ask(self) -> Proposals:
@@ -139,7 +140,7 @@ class CriticMember:
         """What to measure; the sources of the best mappings get the credit."""
         measured = self._measured
         assert measured is not None
-        best, self._belief = int(np.argmin(estimate)), belief
+        best, self._belief, self._exact = int(np.argmin(estimate)), belief, measured.exact
         top = set(measured.ticket[np.argsort(estimate, kind="stable")[:TOP]].tolist())
         since = self._tickets()
         since = since[since >= self._judged]
@@ -172,7 +173,9 @@ class CriticMember:
 
         What was measured since the last thought counts, too, by what was believed then.
         """
-        if self._belief is not None and self._champion[0] != self._told:
+        if self._belief is None or self._exact:
+            return None
+        if self._champion[0] != self._told:
             measured = self._gathered()
             found: int | None = None
             if not measured.exact:
@@ -198,6 +201,7 @@ class CriticMember:
             "judged": self._judged,
             "rest": [self._rest, self._until],
             "best": self._best,
+            "exact": self._exact,
             **({} if self._belief is None else {"belief": self._belief.state_dict()}),
             "open": self._thinking is not None,
         }
@@ -209,7 +213,7 @@ class CriticMember:
         self._rounds.load_state_dict(state)
         self._begun, self._told, self._judged = state["begun"], state["told"], state["judged"]
         self._rest, self._until = state["rest"]
-        self._best, self._champion = state["best"], (0, None)
+        self._best, self._exact, self._champion = state["best"], state.get("exact", False), (0, None)
         self._belief = self._critic.belief_of(state["belief"]) if "belief" in state else None
         self._thinking = self._measured = None
         if state["open"]:

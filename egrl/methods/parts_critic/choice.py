@@ -60,7 +60,7 @@ class Critic(Protocol):
 
 
 def critic_of(problem: Problem, config: CriticConfig) -> Critic | None:
-    """The critic of op times or of loads, whichever the problem's parts are; None if they are neither."""
+    """The critic of op times or of terms, whichever the problem's parts are; None if they are neither."""
     if readable(problem):
         return PartsCritic(problem, config)
     if not isinstance(problem, HasParts) or problem.parts.terms is None:

@@ -50,7 +50,7 @@ class CriticConfig:
         Literal["auto", "off"],
         Doc(
             '"auto": the critic takes turns with population and learner where evaluations have profiles of ops that'
-            ' lie in memories, or loads that are sums; "off": it does not'
+            ' lie in memories, or parts that are sums of terms; "off": it does not'
         ),
     ] = "auto"
     proposals: Annotated[int, Ge(1), Doc("mappings per batch of the critic, fewer while it has few data")] = 8

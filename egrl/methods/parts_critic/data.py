@@ -38,7 +38,7 @@ class Measured:
         count: int64 [M], evaluations.
         noise: relative standard deviation of a cost, by repetitions and an assumption; 0 if repetitions are all equal.
         whole: how these seconds make the cost.
-        reward: float64 [M], of the first evaluation of each.
+        reward: float64 [M], geometric means; None: not needed.
     """
 
     ticket: NDArray[np.int64]
@@ -55,10 +55,8 @@ class Measured:
 
     @property
     def earned(self) -> Floats:
-        """Log costs [M] to which the rewards belong, but for a constant: a reward may be none of the cost's."""
-        if self.reward is None:
-            return self.log_cost
-        return np.asarray(-0.5 * np.log(np.maximum(self.reward, NOTHING_S)))
+        """Of rewards [M]: log costs less a constant where a reward is a squared speedup; else an order alone."""
+        return self.log_cost if self.reward is None else -0.5 * np.log(self.reward)
 
     @property
     def profiled(self) -> NDArray[np.bool_]:
@@ -128,7 +126,8 @@ def gather(archive: Archive, tickets: NDArray[np.int64], parts: Parts, nodes: in
     number = _sums(group, known.astype(np.float64), len(first))
     mean = np.where(number > 0, logs / np.maximum(number, 1), np.nan)
     noise = _noise(log - log_cost[group], len(first))
-    reward = archive.column("reward")[tickets[first]]
+    log_reward = np.log(np.maximum(archive.column("reward")[tickets], NOTHING_S))
+    reward = np.exp(np.bincount(group, log_reward, len(first)) / count)
     return Measured(tickets[first], mapping[first], log_cost, mean, count, noise, parts.whole, reward)
 
 

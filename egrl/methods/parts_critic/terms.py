@@ -2,13 +2,14 @@
 
 A cost that is the largest of many loads, or the sum of the times of many instructions, says little; the parts say what
 each node, tensor or buffer adds. They are linear in the terms, so that all is known in closed form: a normal posterior
-around priors that each group of terms sets by its size. Local searches run on its mean and on draws from it (Thompson
-sampling), from the best measured mappings.
+around priors that each group of terms sets by its size. Where parts are sums nearly, errors are Student's t by
+reweighting. Local searches run on the mean and on draws (Thompson sampling), from the best measured mappings.
 
 Source: Bayesian linear regression, Bishop, Pattern Recognition and Machine Learning (2006), 3.3 and 3.5; Thompson
-sampling in semi-bandits, Wang and Chen (2018).
+sampling in semi-bandits, Wang and Chen (2018); Student's t, Lange, Little and Taylor (1989).
 
-Deviation: draws below 0 are raised to it.
+Deviations: draws below 0 are raised to it. What parts that are sums nearly are off by counts as new for every
+measurement, though much of it is not, so that draws differ too little there.
 """
 
 from __future__ import annotations
@@ -69,17 +70,12 @@ class Belief:
 
 
 class Blocks:
-    """Terms in blocks that no measurement joins, so that each is solved by itself; those of one size at once.
-
-    Attributes:
-        largest: terms of the largest block.
-    """
+    """Terms in blocks that no measurement joins, so that each is solved by itself; those of one size at once."""
 
     def __init__(self, block: NDArray[np.int64]) -> None:
         order = np.argsort(block, kind="stable")
         begins = np.flatnonzero(np.diff(block[order], prepend=-1))
         sizes = np.diff(np.append(begins, len(block)))
-        self.largest = int(sizes.max(initial=0))
         self._place = np.empty(len(block), np.int64)
         self._place[order] = np.arange(len(block)) - np.repeat(begins, sizes)
         # Of each size the terms of its blocks, int64 [blocks, size].
@@ -148,20 +144,15 @@ class Posterior:
         return np.maximum(self.mean + self.spread * off, 0.0)
 
 
-def _off(held: sparse.csr_array, seconds: Floats, mean: Floats, floor: float) -> Floats:
-    """By what share parts that are not small are off."""
-    predicted = held @ np.maximum(mean, 0.0)
-    heavy = predicted > floor
-    return np.asarray(seconds[heavy] / predicted[heavy] - 1.0)
+def _off(predicted: Floats, seconds: Floats, floor: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """By what share each part is off, a small one by what share of the floor, [R]; which are not small."""
+    return (seconds - predicted) / np.maximum(predicted, floor), predicted > floor
 
 
-def _tails(held: sparse.csr_array, seconds: Floats, mean: Floats, floor: float) -> tuple[float, Floats]:
+def _tails(off: Floats, heavy: NDArray[np.bool_]) -> tuple[float, Floats]:
     """The noise of most parts, and how far each is to be believed [R]: Student's t by reweighting."""
-    off = _off(held, seconds, mean, floor)
-    noise = max(NEARLY, 1.4826 * float(np.median(np.abs(off)))) if len(off) else PART_NOISE
-    predicted = np.maximum(held @ np.maximum(mean, 0.0), floor)
-    left = (seconds - predicted) / (noise * predicted)
-    return noise, np.sqrt((FREEDOM + 1.0) / (FREEDOM + left**2))
+    noise = max(NEARLY, 1.4826 * float(np.median(np.abs(off[heavy])))) if heavy.any() else PART_NOISE
+    return noise, np.sqrt((FREEDOM + 1.0) / (FREEDOM + (off / noise) ** 2))
 
 
 class TermsCritic:
@@ -220,15 +211,15 @@ class TermsCritic:
             factors = self._blocks.factor(told)
             mean = prior + spread * self._blocks.solve(factors, rows.T @ (weight * (seconds - held @ prior)))
             if not sums:
-                noise, trust = _tails(held, seconds, mean, floor)
+                noise, trust = _tails(*_off(held @ np.maximum(mean, 0.0), seconds, floor))
         if not sums:
             self._noise = noise
         elif not exact:
             probes = np.random.default_rng(0).standard_normal((len(prior), PROBES))
             determined = float((probes * self._blocks.solve(factors, told @ probes)).sum()) / PROBES
-            off = _off(held, seconds, mean, floor)
-            free = max(len(off) - determined, 0.0)
-            squares = (off**2).sum() + PART_WEIGHT * PART_NOISE**2
+            off, heavy = _off(held @ np.maximum(mean, 0.0), seconds, floor)
+            free = max(heavy.sum() - determined, 0.0)
+            squares = (off[heavy] ** 2).sum() + PART_WEIGHT * PART_NOISE**2
             self._noise = max(LEAST_NOISE, float(np.sqrt(squares / (free + PART_WEIGHT))))
         return Posterior(mean, spread, self._blocks, factors)
 
@@ -247,7 +238,7 @@ class TermsCritic:
         return np.asarray(np.maximum(scale[group], 1e-3 * scale.max()) * size)
 
     def estimate(self, belief: Belief, measured: Measured) -> Floats:
-        """Log costs [M] by measurements and what was believed, weighed by their precisions."""
+        """As of every critic; where costs are exact rewards decide, which need not follow from costs."""
         if measured.exact:
             return measured.earned
         parts = (self._terms.held(measured.mapping) @ belief.seconds).reshape(len(measured), -1)

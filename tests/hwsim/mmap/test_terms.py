@@ -68,7 +68,21 @@ def test_games_on_known_terms_take_the_sum_of_the_terms_and_obey_the_same_rules(
     np.testing.assert_allclose(played.cost_s, expected, rtol=1e-6)
 
 
-def test_improving_uses_terms_alone_keeps_the_rules_and_can_be_repeated(problem, terms):
+def test_improving_knows_no_time_but_terms(problem, terms):
+    tables = problem.tables
+    other = tables._replace(buffer=tables.buffer.copy(), step=tables.step.copy(), hbm_Bps=1.0)
+    other.step["compute_s"] = 1.0
+    for name in ("read_bytes", "write_bytes"):
+        other.buffer[name] = 1
+    elsewhere = InstructionTerms(MmapGame(other, problem.game.granule_bytes))
+    given = {"steps": 500, "hot": 0.02, "key": 1}
+    start = problem.baseline.mapping
+    here, there = (each.improve(drawn(terms), start, **given) for each in (terms, elsewhere))
+    np.testing.assert_array_equal(here, there)
+    assert not np.array_equal(here, start)
+
+
+def test_improving_keeps_the_rules_and_can_be_repeated(problem, terms):
     start = problem.baseline.mapping
     for seed in range(3):
         seconds = drawn(terms, seed)
