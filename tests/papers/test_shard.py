@@ -19,7 +19,7 @@ from papers.shard.plan import Plan
 from papers.shard.published import RESULTS
 from papers.shard.report import report, score
 from papers.shard.run import reproduce, seconds
-from papers.shared import images, shipped
+from papers.shared import images
 from workloads.errors import InputError
 
 
@@ -153,11 +153,3 @@ def test_a_run_that_fails_ends_it(instances, tmp_path, monkeypatch):
 def test_the_folder_is_asked_for_where_it_is_needed_alone(capsys):
     refuse(capsys, ["reproduce", "shard"], "--instances: expected a folder of instances, found none")
     refuse(capsys, ["reproduce", "tag", "--instances", "x"], "--instances: expected none for tag, found x")
-
-
-def test_the_whole_report_is_that_of_the_results_that_ship():
-    docs = Path(__file__).parents[2] / "docs"
-    made = report(shipped(docs / "results" / "data" / "shard.json.xz"))
-    page = (docs / "log" / "shard.md").read_text(encoding="utf-8")
-    tables = made[made.index("## Scores over") : made.index("## Cost and bound over time")]
-    assert tables in page
