@@ -20,8 +20,9 @@ from hwsim.mmap.rules.state import DROP
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats, Mapping16
 
-UNIT_S = 1e-13
-"""The kernels count whole bytes. A term is so many of them that HBM moves one in this time."""
+UNIT_S, MOST_UNITS = 1e-13, 1 << 60
+"""The kernels count whole bytes. A term is so many of them that HBM moves one in this time, or in more if all terms
+together would be more than the second number of bytes."""
 MOVES, MOST_MOVES, GAMES = 4, 250_000, 64
 """A search plays so many moves per step; at most the second number, some 0.4 s, or so many games if that is more."""
 DRAFTS = 0.25
@@ -93,7 +94,8 @@ class InstructionTerms:
     def known(self, seconds: Floats) -> Tables:
         """The tables of a program whose times are these terms; rules, demands and supplies stay as they are."""
         count = len(self._tables.step)
-        units = np.rint(np.maximum(seconds, 0.0) / UNIT_S).astype(np.int64)
+        unit_s = max(UNIT_S, float(seconds.sum()) / MOST_UNITS)
+        units = np.rint(np.maximum(seconds, 0.0) / unit_s).astype(np.int64)
         buffer, step = self._tables.buffer.copy(), self._tables.step.copy()
         added = units[2 * count :]
         buffer["read_bytes"] = np.where(buffer["is_output"], 0, added)
@@ -101,14 +103,14 @@ class InstructionTerms:
         least = units[:count] + units[count : 2 * count]
         step["compute_s"] = 0.0
         step["traffic_bytes"] = least + np.bincount(buffer["step"], added, count).astype(np.int64)
-        all_s = float(least.sum()) * UNIT_S
+        all_s = float(least.sum()) * unit_s
         return self._tables._replace(
             buffer=buffer,
             step=step,
-            hbm_Bps=1.0 / UNIT_S,
+            hbm_Bps=1.0 / unit_s,
             read_Bps=np.inf,
             write_Bps=np.inf,
-            none_s=all_s + float(added.sum()) * UNIT_S,
+            none_s=all_s + float(added.sum()) * unit_s,
             all_s=all_s,
         )
 

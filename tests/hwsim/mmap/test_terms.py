@@ -59,8 +59,11 @@ def test_no_part_holds_terms_of_two_blocks(problem, terms):
     np.testing.assert_array_equal(terms.block[column], row % len(problem.parts))
 
 
-def test_games_on_known_terms_take_the_sum_of_the_terms_and_obey_the_same_rules(problem, terms):
-    rows, seconds = games(problem, 8), drawn(terms)
+@pytest.mark.parametrize(
+    "scale", [1.0, 1e15]
+)  # the second is what a board that tells nanoseconds may come to
+def test_games_on_known_terms_take_the_sum_of_the_terms_and_obey_the_same_rules(problem, terms, scale):
+    rows, seconds = games(problem, 8), scale * drawn(terms)
     known = MmapGame(terms.known(seconds), problem.game.granule_bytes)
     played = known.play(rows[:, :, 0])
     np.testing.assert_array_equal(played.action, problem.game.play(rows[:, :, 0]).action)
