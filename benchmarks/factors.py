@@ -220,6 +220,18 @@ def table(lines: list[dict[str, Any]], mark: int, over: tuple[str, ...]) -> None
         print(f"| {arm} | {speedup:.4f} | {text} | {networks} | {', '.join(kinds)} | {seconds:.2f} |")
 
 
+def by_mark(lines: list[dict[str, Any]], kind: str, marks: tuple[int, ...]) -> str:
+    """How far `all` is above each other arm of one kind at the marks."""
+    rows = ["| arm | " + " | ".join(f"`all` above it, {mark:,}" for mark in marks) + " | networks |"]
+    rows.append("|---" * (len(marks) + 1) + "|---:|")
+    for arm in ARMS:
+        found = [between(lines, ("all", mark), (arm, mark), (kind,)) for mark in marks]
+        if arm != "all" and found[-1][1]:
+            cells = [f"{interval_text(each)[2:-1]}: {verdict(each)}" for each, _ in found]
+            rows.append(f"| `{arm}` | " + " | ".join(cells) + f" | {found[-1][1]} |")
+    return "\n".join(rows)
+
+
 def main() -> None:
     """Run what is missing, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -249,7 +261,8 @@ def main() -> None:
                         found = run(problem, kind, number, arm, options.requests)
                 lines.add(case, found)
                 print(json.dumps(lines.all[-1]), flush=True)
-    for over in (KINDS, (MODEL,), (TOTALS,)):
+    print(by_mark(lines.all, TOTALS, MARKS[1:]))
+    for over in (KINDS, (MODEL,)):
         for mark in MARKS:
             if logs(lines.all, "all", mark, over):
                 table(lines.all, mark, over)

@@ -174,6 +174,16 @@ def test_means_are_of_rows_whose_rival_draws_nothing_twice(tmp_path):
     assert "over 2 networks" in line
 
 
+def test_the_page_of_boards_has_the_table_of_what_evaluations_say_one_number():
+    docs = Path(__file__).resolve().parents[1] / "docs" / "results"
+    page = (docs / "boards.md").read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in (docs / "data" / "totals.jsonl").read_text().splitlines()]
+    rows = factors.by_mark(lines, factors.TOTALS, factors.MARKS[1:]).splitlines()
+    assert len(rows) == 11
+    for row in rows:
+        assert row in page
+
+
 def test_a_board_moves_other_amounts_than_its_chip_file_says():
     bench = terms.Bench("mmap-board", "rnn_2", "egrl", 0)
     nominal, true = bench.problem.tables, bench._true.game.tables
