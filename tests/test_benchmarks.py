@@ -86,11 +86,19 @@ def test_an_ablation_of_the_critic_ends_with_it():
     assert critic.residual.SIZES is sizes
 
 
-@pytest.mark.parametrize("data", ["mcm-loads.jsonl", "mcm-loads-all.jsonl"])
-def test_the_page_of_modules_has_the_tables_of_its_data(data, capsys):
+@pytest.mark.parametrize(
+    ("problem", "data"),
+    [
+        ("mcm", "mcm-loads.jsonl"),
+        ("mcm", "mcm-loads-all.jsonl"),
+        ("mmap", "mmap-terms.jsonl"),
+        ("mmap-board", "mmap-board.jsonl"),
+    ],
+)
+def test_pages_have_the_tables_of_what_terms_teach(problem, data, capsys):
     docs = Path(__file__).resolve().parents[1] / "docs" / "results"
-    page = (docs / "mcm.md").read_text(encoding="utf-8")
-    assert terms.main(["mcm", "-o", str(docs / "data" / data), "--table"]) == 0
+    page = (docs / f"{problem.partition('-')[0]}.md").read_text(encoding="utf-8")
+    assert terms.main([problem, "-o", str(docs / "data" / data), "--table"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 10
     for line in lines:
