@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 import egrl
+from benchmarks.advance import advance
 from benchmarks.lines import Lines
 from egrl.compare.statistics import paired_interval
 from egrl.methods.parts_critic import residual
@@ -102,11 +103,7 @@ def run(workload: str, variant: str, seed: int, evals: int) -> dict[str, Any]:
     )
     begun, chosen, best = time.process_time(), {}, {}
     for mark in [mark for mark in MARKS if mark <= evals]:
-        while search.evaluations < mark:
-            batch = search.ask(limit=mark - search.evaluations)
-            if batch is None:
-                break
-            search.tell(batch, bench.measure(batch.proposals.mapping, batch.key))
+        advance(search, mark, lambda b: search.tell(b, bench.measure(b.proposals.mapping, b.key)))
         mapping = search.result().mapping
         chosen[str(mark)] = float(bench.exact.evaluate(mapping[None], np.zeros(1, np.uint64)).speedup[0])
         best[str(mark)] = max(bench.true)

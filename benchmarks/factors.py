@@ -42,6 +42,7 @@ from unittest.mock import patch
 import numpy as np
 
 import egrl
+from benchmarks.advance import advance
 from benchmarks.lines import Lines
 from benchmarks.twin import AGAIN, CONTENDERS, Bench
 from egrl.methods.hybrid import twin
@@ -146,14 +147,14 @@ def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -
     method, *settings = ARMS[arm]
     search = egrl.Search(bench.problem, method=method, settings=settings, seed=number, start="rules")
     begun, marks = time.process_time(), {}
+
+    def measure(batch: Any) -> None:
+        seconds = [bench.search(mapping) for mapping in batch.mapping]
+        profiles = None if arm.endswith("-totals") else [bench.profile(row) for row in batch.mapping]
+        search.tell(batch, seconds, op_seconds=profiles)
+
     for mark in [mark for mark in MARKS if mark <= requests]:
-        while search.evaluations < mark - CONTENDERS * AGAIN:
-            batch = search.ask(limit=mark - CONTENDERS * AGAIN - search.evaluations)
-            if batch is None:
-                break
-            seconds = [bench.search(mapping) for mapping in batch.mapping]
-            profiles = None if arm.endswith("-totals") else [bench.profile(row) for row in batch.mapping]
-            search.tell(batch, seconds, op_seconds=profiles)
+        advance(search, mark - CONTENDERS * AGAIN, measure)
         marks[str(mark)] = bench.champion(mark, search.result().mapping)
     return {"marks": marks, "seconds": (time.process_time() - begun) / max(1, search.evaluations)}
 

@@ -41,6 +41,7 @@ from unittest import mock
 import numpy as np
 
 import egrl
+from benchmarks.advance import advance
 from benchmarks.lines import Lines
 from egrl.methods.hybrid.critic import CriticMember
 from egrl.methods.parts_critic.terms import Posterior, TermsCritic
@@ -166,11 +167,7 @@ def run(problem: str, workload: str, variant: str, seed: int, evals: int) -> dic
     begun, chosen = time.process_time(), {}
     with ablated(variant):
         for mark in [mark for mark in bench.marks if mark <= evals]:
-            while search.evaluations < mark:
-                batch = search.ask(limit=mark - search.evaluations)
-                if batch is None:
-                    break
-                search.tell(batch, bench.measure(batch.proposals.mapping, batch.key))
+            advance(search, mark, lambda b: search.tell(b, bench.measure(b.proposals.mapping, b.key)))
             mapping = search.result().mapping
             assert mapping is not None
             chosen[str(mark)] = bench.score(mapping)

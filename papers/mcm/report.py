@@ -38,7 +38,7 @@ WHAT = {
     "sa": "annealing over the distributions that SAMPLE draws from, the paper's",
     "annealing": "annealing over partitions, with moves out of the fullest chips (this package's default)",
     "egrl": "EGRL from scratch (not in the paper), without its critic of loads",
-    "egrl-finetuned": "EGRL, beginning with a policy pre-trained by `es` (not in the paper)",
+    "egrl-finetuned": "the same, beginning with a policy pre-trained by `es` (not in the paper)",
 }
 
 

@@ -38,7 +38,7 @@ class Measured:
         count: int64 [M], evaluations.
         noise: relative standard deviation of a cost, by repetitions and an assumption; 0 if repetitions are all equal.
         whole: how these seconds make the cost.
-        reward: float64 [M], geometric means; None: not needed.
+        reward: float64 [M], geometric means.
     """
 
     ticket: NDArray[np.int64]
@@ -47,8 +47,8 @@ class Measured:
     log_seconds: Floats
     count: NDArray[np.int64]
     noise: float
-    whole: Literal["sum", "max"] = "sum"
-    reward: Floats | None = None
+    whole: Literal["sum", "max"]
+    reward: Floats
 
     def __len__(self) -> int:
         return len(self.ticket)
@@ -56,7 +56,7 @@ class Measured:
     @property
     def earned(self) -> Floats:
         """Of rewards [M]: log costs less a constant where a reward is a squared speedup; else an order alone."""
-        return self.log_cost if self.reward is None else -0.5 * np.log(self.reward)
+        return np.asarray(-0.5 * np.log(self.reward))
 
     @property
     def profiled(self) -> NDArray[np.bool_]:

@@ -27,6 +27,8 @@ def estimates(off: float) -> tuple[float, float]:
         np.tile(seconds, (40, 1)) + 0.05 * rng.standard_normal((40, len(seconds))),
         np.ones(40, np.int64),
         NOISE,
+        "sum",
+        np.ones(40),
     )
     *_, belief = run(critic.think(measured, set(), rng))
     assert isinstance(belief, Belief)

@@ -49,7 +49,7 @@ def measured(problem: McmProblem, count: int, noise: float = 0.0, seed: int = 0)
     cost = exact.max(axis=1) * np.exp(0.2 * noise * rng.standard_normal(count))
     seen = np.maximum(exact * np.exp(noise * rng.standard_normal(exact.shape)), NOTHING_S)
     ones = np.ones(count, np.int64)
-    return Measured(np.arange(count), rows, np.log(cost), np.log(seen), ones, 0.2 * noise, "max")
+    return Measured(np.arange(count), rows, np.log(cost), np.log(seen), ones, 0.2 * noise, "max", cost**-2.0)
 
 
 def thought(learner: TermsCritic, data: Measured, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Belief]:
@@ -114,7 +114,7 @@ def test_profiles_that_say_nothing_lead_to_no_proposal(problem, said):
     data.log_seconds[:] = np.log(said)
     batch, estimate, _ = thought(critic(problem), data)
     assert batch.shape == (0, *data.mapping.shape[1:])
-    np.testing.assert_array_equal(estimate, data.log_cost)
+    np.testing.assert_array_equal(estimate, data.earned)
 
 
 def test_profiles_of_what_did_not_run_are_no_reason_to_begin(problem):
@@ -144,7 +144,7 @@ def test_proposals_are_new_valid_and_better(problem):
     assert len(batch) == CONFIG.proposals
     assert not {row.tobytes() for row in batch} & {row.tobytes() for row in data.mapping}
     assert not any(problem.judge(row) for row in batch)
-    np.testing.assert_array_equal(estimate, data.log_cost)  # exact costs are believed
+    np.testing.assert_array_equal(estimate, data.earned)  # exact costs are believed
     assert loads(problem.tables, batch[:, :, 0]).max(axis=1).min() < np.exp(data.log_cost.min())
 
 
@@ -213,7 +213,6 @@ def test_rewards_rank_where_costs_are_exact():
     program = subject("mmap")
     assert isinstance(program, MmapProblem)
     data = played(program, 30)
-    assert data.reward is not None
     by_reward = np.argsort(-data.reward)
     assert not np.array_equal(by_reward, np.argsort(data.log_cost))
     _, estimate, _ = thought(critic(program), data)
