@@ -28,6 +28,8 @@ CHOSEN = "policy.safetensors"
 """The policy that is best with no training."""
 CHOSEN_FINETUNED = "policy-finetune.safetensors"
 """The policy that is best to go on from, where that was tried."""
+POLICIES_ALONE = {"critic.use": "off"}
+"""A search that judges policies goes on without the critic: that would find what they do not."""
 
 
 def choose(
@@ -65,7 +67,8 @@ def choose(
     goes_on = _goes_on(options)
     tuned: list[dict[str, float]] = []
     if options.finetune:
-        trial = {**goes_on, "evaluations": options.finetune, "seed": options.seed}
+        settings = goes_on["settings"] | (POLICIES_ALONE if goes_on["method"] == "egrl" else {})
+        trial = {**goes_on, "settings": settings, "evaluations": options.finetune, "seed": options.seed}
         tuned = validation_worker.finetune(steps, judged_on, trial, out, options.workers, quiet)
     tuned_means = [float(geometric_mean(list(reached.values()))) for reached in tuned]
     best_tuned = max(range(len(tuned)), key=lambda k: tuned_means[k], default=best)
