@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.means import geometric_mean
-from egrl.compare.statistics import paired_interval
+from analysis.means import FAILED, geometric_mean
 from egrl.problems import find_problem
 from egrl.runs import chunks
 from egrl.runs import folder as run_folder
 from hwsim.problem import Status
-from papers.mcm.plan import AGENTS, ON_HELD_OUT, ON_TEST, TUNED, VARIANTS, Plan
-from papers.shared import save_figure
+from papers.mcm.plan import AGENTS, ON_HELD_OUT, ON_TEST, TUNED, VARIANTS, Plan, Searches
+from papers.shared import LEVEL, paired, save_figure
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,24 +63,23 @@ def pretraining(folders: Mapping[str, Path], out: Path) -> dict[str, Any]:
     return found
 
 
-def searches(plan: Plan, folder: Path, graphs: Sequence[str], evaluations: int) -> dict[str, Any]:
+def searches(part: Searches, variants: Sequence[str], folder: Path) -> dict[str, Any]:
     """What the variants reached on some graphs: curves, final values, samples to throughputs, the fixed budget.
 
     Speedups are over the greedy heuristic; `over_random` is what to multiply them with for those over the random
     partition. Means over graphs are geometric (`analysis.means`), over seeds arithmetic.
     """
-    where = folder.name
-    curves = {label: _curves(plan, folder / label, label, graphs, evaluations) for label in plan.variants}
+    graphs, evaluations = part.graphs, part.evaluations
+    curves = {label: _curves(part, folder / label, label) for label in variants}
     means = {label: _over_graphs(own).mean(axis=0) for label, own in curves.items()}
-    first = plan.variants[0]
+    first = variants[0]
     goals = [share * float(means[first][-1]) for share in SHARES]
     needed = {label: [samples_to(mean, goal) for goal in goals] for label, mean in means.items()}
-    budget = min(evaluations, max(1, int(plan.budget_s / plan.sample_s)))
     finals = {label: _over_graphs(own)[:, -1] for label, own in curves.items()}
     return {
         "graphs": list(graphs),
         "evaluations": evaluations,
-        "over_random": {name: _over_random(name, where) for name in graphs},
+        "over_random": {name: _over_random(name, part.where) for name in graphs},
         "goals": goals,
         "variants": {
             label: {
@@ -90,19 +87,19 @@ def searches(plan: Plan, folder: Path, graphs: Sequence[str], evaluations: int) 
                 "final": finals[label].tolist(),
                 "by_graph": {name: curves[label][:, k, -1].tolist() for k, name in enumerate(graphs)},
                 "samples": needed[label],
-                "budget": _over_graphs(curves[label])[:, budget - 1].tolist(),
+                "budget": _over_graphs(curves[label])[:, part.budget - 1].tolist(),
             }
-            for label in plan.variants
+            for label in variants
         },
         "transfer": {
             scratch: _transfer(means[scratch], means[tuned])
             for scratch, tuned in TUNED.items()
             if scratch in means and tuned in means
         },
-        "budget_samples": budget,
+        "budget_samples": part.budget,
         "against": {
-            f"{label} - {rival}": _interval(finals[label], finals[rival])
-            for label in plan.variants
+            f"{label} - {rival}": _against(curves[label][:, :, -1], curves[rival][:, :, -1])
+            for label in variants
             if VARIANTS[label].method in ("ppo", "egrl")
             for rival in (*RIVALS, *AGENTS)
             if rival in finals and rival != label
@@ -119,15 +116,13 @@ def _transfer(scratch: NDArray[np.float64], tuned: NDArray[np.float64]) -> list[
     ]
 
 
-def _curves(
-    plan: Plan, folder: Path, label: str, graphs: Sequence[str], evaluations: int
-) -> NDArray[np.float64]:
+def _curves(part: Searches, folder: Path, label: str) -> NDArray[np.float64]:
     """Best speedups so far, float64 [seeds, graphs, evaluations]; 0 until something ran."""
     method = VARIANTS[label].method
     return np.array(
         [
-            [best_so_far(folder / graph / f"{method}-s{seed}", evaluations) for graph in graphs]
-            for seed in range(plan.seeds)
+            [best_so_far(folder / graph / f"{method}-s{seed}", part.evaluations) for graph in part.graphs]
+            for seed in range(part.seeds)
         ]
     )
 
@@ -154,9 +149,15 @@ def samples_to(curve: NDArray[np.float64], goal: float) -> int | None:
     return int(reached[0]) + 1 if len(reached) else None
 
 
-def _interval(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[str, float] | None:
-    found = paired_interval(dict(enumerate(ours.tolist())), dict(enumerate(theirs.tolist())))
-    return None if found is None else asdict(found)
+def _against(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[str, float] | None:
+    """The mean difference of logarithms of final speedups [seeds, graphs] with its interval, and on how many units
+    it is above and below by more than `LEVEL`. Units are graphs (means over seeds); of one graph, runs."""
+    ratio = np.log(np.maximum(ours, FAILED) / np.maximum(theirs, FAILED))
+    units = ratio.mean(axis=0) if ratio.shape[1] > 1 else ratio[:, 0]
+    found = paired(units.tolist(), [0.0] * len(units))
+    if found is None:
+        return None
+    return {**found, "above": int((units > LEVEL).sum()), "below": int((units < -LEVEL).sum())}
 
 
 def _over_random(graph: str, where: str) -> float | None:

@@ -79,6 +79,24 @@ ON_TEST, ON_HELD_OUT = "test", "held-out"
 
 
 @dataclass(frozen=True)
+class Searches:
+    """What every variant does on some graphs.
+
+    Attributes:
+        where: `ON_TEST` or `ON_HELD_OUT`.
+        graphs: searched one by one.
+        evaluations, seeds: of the runs on each.
+        budget: evaluations within the fixed budget of time.
+    """
+
+    where: str
+    graphs: tuple[str, ...]
+    evaluations: int
+    seeds: int
+    budget: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """What is run.
 
@@ -90,7 +108,8 @@ class Plan:
         gens, save_every: of the pre-trainings: generations of 21 samples, and those between checkpoints.
         validation_evaluations: with which each checkpoint goes on on each validation graph.
         test_evaluations, held_out_evaluations: of each run.
-        seeds: of each run.
+        seeds: of each run on a test graph; the graphs are the units.
+        held_out_seeds: of each run on the held-out graph; the runs are the units.
         samples: partitions of Figure 7.
         sample_s, budget_s: seconds of the simulated clock that a sample takes on hardware, and of the fixed budget.
     """
@@ -106,10 +125,21 @@ class Plan:
     validation_evaluations: int = 42
     test_evaluations: int = 504
     held_out_evaluations: int = 798
-    seeds: int = 5
+    seeds: int = 2
+    held_out_seeds: int = 5
     samples: int = 2000
     sample_s: float = 26.97
     budget_s: float = 600.0
+
+    def on(self, where: str) -> Searches:
+        """The searches on the test graphs, or on the held-out graph."""
+        graphs, evaluations, seeds = (
+            (self.test, self.test_evaluations, self.seeds)
+            if where == ON_TEST
+            else ((self.held_out,), self.held_out_evaluations, self.held_out_seeds)
+        )
+        budget = min(evaluations, max(1, int(self.budget_s / self.sample_s)))
+        return Searches(where, graphs, evaluations, seeds, budget)
 
     @staticmethod
     def quick() -> Plan:
@@ -124,7 +154,7 @@ class Plan:
             validation_evaluations=21,
             test_evaluations=84,
             held_out_evaluations=84,
-            seeds=2,
+            held_out_seeds=2,
             samples=200,
             variants=tuple(label for label in VARIANTS if not label.startswith("uninformed")),
             policies=("rl", "ppo", "es"),

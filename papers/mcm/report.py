@@ -1,18 +1,23 @@
 """What the report of `egrl reproduce mcm` says beside results.json: ratios, and the paper's claims with verdicts.
 
+    python -m papers.mcm.report docs/results/data/mcm.json.xz
+
+prints the report of results that ship.
 The sentences are in `report.md.j2`; published numbers in `published.py`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
 
 from papers.mcm import published
 from papers.mcm.numbers import SHARES
 from papers.mcm.plan import AGENTS, ON_HELD_OUT, ON_TEST, TUNED
-from papers.shared import interval_text, render, verdict
+from papers.shared import interval_text, render, shipped, verdict
 
 Results = Mapping[str, Any]
 Interval = Mapping[str, float]
@@ -37,7 +42,7 @@ WHAT = {
     "random": "SAMPLE from uniform probabilities",
     "sa": "annealing over the distributions that SAMPLE draws from, the paper's",
     "annealing": "annealing over partitions, with moves out of the fullest chips (this package's default)",
-    "egrl": "EGRL from scratch (not in the paper), without its critic of loads",
+    "egrl": "EGRL from scratch (not in the paper), without its critic of terms",
     "egrl-finetuned": "the same, beginning with a policy pre-trained by `es` (not in the paper)",
 }
 
@@ -109,8 +114,8 @@ def _of_agent(results: Results, where: str, agent: str, paper: str) -> Iterator[
             yield (
                 f"`{agent}` above `{rival}` in the end",
                 "-" if over is None else f"{over[paper]:+.2%}",
-                f"{gain:+.1%}{interval_text(interval)}",
-                verdict(interval, fmean(variants[rival]["final"])),
+                f"{gain:+.1%}; of the logarithm{interval_text(interval)}",
+                verdict(interval),
             )
     if goals := own["transfer"].get(agent):
         yield _fewer(agent, goals, paper)
@@ -129,12 +134,12 @@ def _of_agent(results: Results, where: str, agent: str, paper: str) -> Iterator[
         if f"{agent}-{label}" in variants:
             interval = own["against"].get(f"{agent}-{label} - {agent}")
             ahead = _ahead(variants, f"{agent}-{label}", agent, -1)
-            here = f"{ahead:+.1%} with `{agent}-{label}`{interval_text(interval)}"
+            here = f"{ahead:+.1%} with `{agent}-{label}`; of the logarithm{interval_text(interval)}"
             yield (
                 f"{words}, for `{agent}`",
                 "yes",
                 here,
-                verdict(interval, fmean(variants[agent]["final"]), -1),
+                verdict(interval, sign=-1),
             )
 
 
@@ -157,3 +162,7 @@ def _ahead(variants: Results, label: str, first: str, k: int) -> float:
     """How much better a variant's mean curve is than the first's at a sample, as a share."""
     mine, theirs = variants[label]["curve"][k], variants[first]["curve"][k]
     return float(mine / theirs - 1) if theirs > 0 else float("inf") if mine > 0 else 0.0
+
+
+if __name__ == "__main__":
+    print(report(shipped(Path(sys.argv[1]))))

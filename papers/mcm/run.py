@@ -22,7 +22,7 @@ from egrl.transfer.pretrain.choice import CHOSEN, CHOSEN_FINETUNED
 from egrl.transfer.pretrain.options import PretrainOptions
 from egrl.transfer.pretrain.run import pretrain
 from papers.mcm import numbers
-from papers.mcm.plan import ON_HELD_OUT, ON_TEST, POLICIES, STARTING_S, VARIANTS, Plan, Variant
+from papers.mcm.plan import ON_HELD_OUT, ON_TEST, POLICIES, STARTING_S, VARIANTS, Plan, Searches, Variant
 from papers.mcm.report import report
 from papers.shared import Say, open_folder, run_comparison, write_report
 
@@ -37,7 +37,7 @@ def seconds(plan: Plan, jobs: int) -> float:
     for label in plan.variants:
         each = VARIANTS[label].second_s
         searched += plan.seeds * len(plan.test) * (STARTING_S + each * plan.test_evaluations)
-        searched += plan.seeds * (STARTING_S + 3 * each * plan.held_out_evaluations)
+        searched += plan.held_out_seeds * (STARTING_S + 3 * each * plan.held_out_evaluations)
     return trained + searched / jobs
 
 
@@ -53,29 +53,14 @@ def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> P
     """
     open_folder(plan, out)
     policies = {label: _pretrain(plan, label, out, max(jobs, workers), say) for label in plan.policies}
-    for where, graphs, evaluations in (
-        (ON_HELD_OUT, (plan.held_out,), plan.held_out_evaluations),
-        (ON_TEST, plan.test, plan.test_evaluations),
-    ):
+    parts = (plan.on(ON_HELD_OUT), plan.on(ON_TEST))
+    for part in parts:
         for label in plan.variants:
-            _run(
-                out / where / label,
-                VARIANTS[label],
-                where,
-                graphs,
-                evaluations,
-                plan,
-                policies,
-                jobs,
-                workers,
-                say,
-            )
+            _run(out / part.where / label, VARIANTS[label], part, policies, jobs, workers, say)
     results: dict[str, Any] = {"plan": asdict(plan)}
     results["pretraining"] = numbers.pretraining(policies, out)
-    results[ON_TEST] = numbers.searches(plan, out / ON_TEST, plan.test, plan.test_evaluations)
-    results[ON_HELD_OUT] = numbers.searches(
-        plan, out / ON_HELD_OUT, (plan.held_out,), plan.held_out_evaluations
-    )
+    for part in parts:
+        results[part.where] = numbers.searches(part, plan.variants, out / part.where)
     numbers.draw(plan, results, out)
     say(f"drawing {plan.samples:,} partitions of {plan.held_out}")
     results["models"] = numbers.models(plan, out)
@@ -113,10 +98,7 @@ def _pretrain(plan: Plan, label: str, out: Path, workers: int, say: Say) -> Path
 def _run(
     folder: Path,
     variant: Variant,
-    where: str,
-    graphs: tuple[str, ...],
-    evaluations: int,
-    plan: Plan,
+    part: Searches,
     policies: Mapping[str, Path],
     jobs: int,
     workers: int,
@@ -126,16 +108,16 @@ def _run(
     trained, _, zero_shot = variant.init.partition(" ")
     init = str(policies[trained] / (CHOSEN if zero_shot else CHOSEN_FINETUNED)) if trained else ""
     run_comparison(
-        graphs,
+        part.graphs,
         (variant.method,),
-        plan.seeds,
+        part.seeds,
         folder,
         jobs,
-        lambda line: say(f"{where}, {folder.name}: {line}"),
+        lambda line: say(f"{part.where}, {folder.name}: {line}"),
         problem="mcm",
-        evals=evaluations,
+        evals=part.evaluations,
         start="compiler",
-        settings=(*problem_settings(where), *variant.settings),
+        settings=(*problem_settings(part.where), *variant.settings),
         init=init,
         workers=workers,
     )

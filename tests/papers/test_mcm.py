@@ -76,7 +76,7 @@ def test_the_plan_is_the_papers():
     assert plan.held_out == "bert_large"
     assert 20_000 <= plan.gens * 21 <= 21_000
     assert plan.gens // plan.save_every == 200
-    assert plan.seeds == 5
+    assert (plan.seeds, plan.held_out_seeds) == (2, 5)
     assert set(plan.test) == set(split().test)
     assert seconds(plan, 2) < seconds(plan, 1)
     assert seconds(Plan.quick(), 1) < 1200
@@ -171,8 +171,8 @@ def test_verdicts_follow_the_numbers(results):
     turned = copy.deepcopy(results)
     for where in ("test", "held-out"):
         against = turned[where]["against"]
-        against["rl - random"] = {"mean": 0.2, "low": 0.1, "high": 0.3}
-        against["rl - sa"] = {"mean": -0.2, "low": -0.3, "high": -0.1}
+        against["rl - random"] = {"mean": 0.2, "low": 0.1, "high": 0.3, "above": 2, "below": 0}
+        against["rl - sa"] = {"mean": -0.2, "low": -0.3, "high": -0.1, "above": 0, "below": 2}
     turned["models"]["invalid"] = 0.0
     lines = report(turned).splitlines()
     for words, verdict in (
