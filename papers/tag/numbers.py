@@ -6,8 +6,11 @@ A run names its best plan by its own measurements; how fast a plan is always say
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log
 from statistics import geometric_mean, median
 from typing import Any
+
+from papers.shared import paired
 
 Results = Mapping[str, Any]
 SizeResults = Mapping[str, Any]
@@ -100,12 +103,23 @@ def speedup(entry: SizeResults, plan: str) -> float:
     return median(entry["race"][entry["default"]]) / median(entry["race"][plan])
 
 
+def speedups(entry: SizeResults, label: str) -> list[float]:
+    """Of the plans of a method's runs over the default plan; runs that found none are left out."""
+    return [speedup(entry, run["plan"]) for run in entry["methods"].get(label, []) if run["plan"]]
+
+
 def mean_speedup(results: Results, label: str) -> float | None:
     """Geometric mean over sizes of the median speedup of a method's plans; None where a size has none."""
-    found = []
-    for entry in results["sizes"].values():
-        values = [speedup(entry, run["plan"]) for run in entry["methods"].get(label, []) if run["plan"]]
-        if not values:
-            return None
-        found.append(median(values))
-    return geometric_mean(found)
+    found = [speedups(entry, label) for entry in results["sizes"].values()]
+    return geometric_mean(median(values) for values in found) if all(found) else None
+
+
+def over(results: Results, label: str, rival: str) -> Mapping[str, float] | None:
+    """The mean over sizes, the units, of how far the logarithm of a method's median speedup is above a rival's, with
+    its 95 % interval; None where a size has no plan of one, or there is one size.
+    """
+    found = [[speedups(entry, name) for name in (label, rival)] for entry in results["sizes"].values()]
+    if not all(own and other for own, other in found):
+        return None
+    ours, theirs = ([log(median(pair[k])) for pair in found] for k in (0, 1))
+    return paired(ours, theirs)

@@ -1,16 +1,23 @@
 """What the report of `egrl reproduce tag` says beside results.json: the paper's statements with verdicts, and numbers
 of tables. The sentences are in `report.md.j2`.
 
+    python -m papers.tag.report docs/results/data/tag.json.xz
+
+prints the report of results that ship.
+
 Source of the statements: TAG (de Mesmay et al., ICML 2009), abstract, sections 1 and 3.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from papers.shared import render
+from papers.shared import interval_text, render, shipped, verdict
 from papers.tag.numbers import (
     ALLOWANCE,
     Results,
@@ -18,8 +25,9 @@ from papers.tag.numbers import (
     against_dp,
     mean_speedup,
     medians_against_dp,
+    over,
     quality,
-    speedup,
+    speedups,
 )
 
 AFTER = (30, 100, 300, 1000)
@@ -59,11 +67,16 @@ def report(results: Results) -> str:
         codelets=_codelets,
         to_quality=medians_against_dp,
         quality=quality,
-        speedups=lambda entry, label: [
-            speedup(entry, run["plan"]) for run in entry["methods"][label] if run["plan"]
-        ],
+        speedups=speedups,
         against_dp=against_dp,
         mean_speedup=lambda label: mean_speedup(results, label),
+        over=[
+            (label, rival, interval)
+            for label, rival in combinations(methods, 2)
+            if (interval := over(results, label, rival)) is not None
+        ],
+        interval_text=interval_text,
+        verdict=verdict,
     )
 
 
@@ -157,3 +170,7 @@ CLAIMS = {
     "in some cases TAG's plan is better, by up to 10%": _better,
     "TAG is an anytime algorithm": _anytime,
 }
+
+
+if __name__ == "__main__":
+    print(report(shipped(Path(sys.argv[1]))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from egrl.cli.main import main
 from hwsim.fft import measured
-from papers.tag.numbers import best_by, medians_against_dp, quality, reached
+from papers.tag.numbers import best_by, medians_against_dp, over, quality, reached
 from papers.tag.report import _count, report
 from papers.tag.run import Plan, reproduce, runs_of, seconds
 from papers.tag.runs import name_winner
@@ -184,6 +185,21 @@ def test_tags_plan_is_better_only_where_the_quartiles_say_so():
     assert claim(report(found), "better, by up to").endswith("+5.3% | yes |")
     found["sizes"]["4096"]["race"]["t"] = [1.9, 1.9, 2.0, 2.1, 2.1]
     assert claim(report(found), "better, by up to").endswith("| no |")
+
+
+def test_plans_are_compared_over_sizes():
+    found = results()
+    assert "sizes as units" not in report(found)  # one size has no interval
+    other = copy.deepcopy(found["sizes"]["4096"])
+    other["race"]["t"] = [1.6] * 5
+    found["sizes"]["8192"] = other
+    found["plan"]["budgets"].append([8192, 60.0])
+    interval = over(found, "tag", "dp")
+    assert interval["mean"] == pytest.approx((math.log(2 / 1.9) + math.log(2 / 1.6)) / 2)
+    assert interval["low"] < 0 < interval["high"]
+    assert claim(report(found), "| `tag` over `dp` |").endswith("| not told apart |")
+    other["methods"]["dp"] = []
+    assert over(found, "tag", "dp") is None
 
 
 def test_every_method_has_every_size_and_seed():
