@@ -8,14 +8,15 @@ printed at the end. Costs have 1 % noise and, unless a variant says otherwise, t
 mark the champion that the method names is judged without noise (`chosen`), and the best of all that was measured
 (`best`), both as speedups over the compiler. `seconds` is CPU time, of the whole process, per evaluation.
 
-Variants: `egrl`, as it comes; `alone`, without the critic; `no-context`: op times do not depend on what went before;
-`no-residual`; `noise-0`, `noise-20`: the per cent of noise of op times; `half`: half of the ops never have a time;
-`fused`: of each two ops in a row only the sum is known, and each is told half of it; `cold`: from no mapping and no
-rule; `ea`, `annealing` and `twin-totals`, which use no profile, with `--rival-evals` evaluations (`twin-totals`: 400
-at most). All but `cold` begin with the same measurements, `--start rules`.
+Variants: `egrl`, as it comes; `alone`, without the critic; `frozen`: the critic keeps its prior; `no-context`: op times
+do not depend on what went before; `no-residual`; `noise-0`, `noise-20`: the per cent of noise of op times; `half`: half
+of the ops never have a time; `fused`: of each two ops in a row only the sum is known, and each is told half of it;
+`cold`: from no mapping and no rule; `ea`, `annealing` and `twin-totals`, which use no profile, with `--rival-evals`
+evaluations (`twin-totals`: 400 at most). All but `cold` begin with the same measurements, `--start rules`.
 
-The second table compares the champions of `egrl` with those of each rival, paired by seed: the mean logarithm of the
-ratio of their speedups and its 95 % interval by Student's t.
+The second table compares the champions of `egrl` with those of each variant at equal evaluations, and with those of
+each rival at its last, paired by seed: the mean logarithm of the ratio of their speedups and its 95 % interval by
+Student's t. Where there are more than two networks, a last row has these as units.
 """
 
 from __future__ import annotations
@@ -24,22 +25,26 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import egrl
 from benchmarks.advance import advance
+from benchmarks.factors import frozen
 from benchmarks.lines import Lines
-from egrl.compare.statistics import paired_interval
 from egrl.methods.parts_critic import residual
 from egrl.methods.parts_critic.family import Layout
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Evaluation
+from papers.shared import interval_text, paired
 from workloads.load import load
 
 MARKS = (25, 50, 100, 200, 400, 1000, 2000, 4000)
@@ -53,15 +58,14 @@ SETTINGS: dict[str, tuple[str, ...]] = {"alone": ("method.critic.use=off",), **R
 @contextmanager
 def ablated(variant: str) -> Iterator[None]:
     """Without a part of the critic, while the variant runs."""
-    shapes, sizes = Layout.shapes, residual.SIZES
-    try:
+    with ExitStack() as patches:
         if variant == "no-context":
-            Layout.shapes = lambda layout: []  # type: ignore[method-assign]
+            patches.enter_context(patch.object(Layout, "shapes", lambda layout: []))
         if variant == "no-residual":
-            residual.SIZES = (0.0,)  # type: ignore[assignment]
+            patches.enter_context(patch.object(residual, "SIZES", (0.0,)))
+        if variant == "frozen":
+            patches.enter_context(frozen("critic-frozen"))
         yield
-    finally:
-        Layout.shapes, residual.SIZES = shapes, sizes  # type: ignore[method-assign]
 
 
 class Bench:
@@ -131,23 +135,29 @@ def table(lines: list[dict[str, Any]]) -> None:
             print(f"| {variant} | {len(own)} | " + " | ".join(cells) + f" | {seconds:.2f} |")
 
 
-def against_rivals(lines: list[dict[str, Any]]) -> None:
-    """How far the champions of `egrl` at each mark are above those of each rival at its last, paired by seed."""
-    print("\n| network | rival, evaluations | " + " | ".join(f"egrl, {m}" for m in MARKS[:4]) + " |")
-    for workload in sorted({line["workload"] for line in lines}):
-        here = [line for line in lines if line["workload"] == workload]
-        chosen = {v: {e["seed"]: e["chosen"] for e in here if e["variant"] == v} for v in ("egrl", *RIVALS)}
-        for rival in (rival for rival in RIVALS if chosen[rival]):
-            last = str(max(int(mark) for each in chosen[rival].values() for mark in each))
-            theirs = {s: float(np.log(each[last])) for s, each in chosen[rival].items() if last in each}
-            cells = []
-            for mark in map(str, MARKS[:4]):
-                ours = {s: float(np.log(each[mark])) for s, each in chosen["egrl"].items() if mark in each}
-                found = paired_interval(ours, theirs)
-                cells.append(
-                    "" if found is None else f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
-                )
-            print(f"| {workload} | {rival}, {last} | " + " | ".join(cells) + " |")
+def against(lines: list[dict[str, Any]]) -> None:
+    """How far the champions of `egrl` at each mark are above those of the others, paired by seed, and over networks."""
+    marks = [m for m in map(str, MARKS[:4]) if any(m in e["chosen"] for e in lines if e["variant"] == "egrl")]
+    print("\n| network | `egrl` over | " + " | ".join(marks) + " |\n|---|---|" + "---|" * len(marks))
+    logs = {
+        (e["workload"], e["variant"], e["seed"], m): np.log(x) for e in lines for m, x in e["chosen"].items()
+    }
+    for variant in dict.fromkeys(line["variant"] for line in lines if line["variant"] != "egrl"):
+        own = [line for line in lines if line["variant"] == variant]
+        last = str(max(int(m) for e in own for m in e["chosen"])) if variant in RIVALS else ""
+        cells: dict[str, dict[str, list[float]]] = {}
+        for line, mark in product(own, marks):
+            case, other = (line["workload"], "egrl", line["seed"], mark), last or mark
+            if case in logs and other in line["chosen"]:
+                ratio = float(logs[case] - np.log(line["chosen"][other]))
+                cells.setdefault(line["workload"], {}).setdefault(mark, []).append(ratio)
+        if len(cells) > 2:
+            cells["networks"] = {m: [fmean(own[m]) for own in cells.values() if m in own] for m in marks}
+        for network, ratios in cells.items():
+            shown = [
+                interval_text(paired(r, [0.0] * len(r)))[2:-1] for r in (ratios.get(m, []) for m in marks)
+            ]
+            print(f"| {network} | `{variant}`{f', {last}' if last else ''} | " + " | ".join(shown) + " |")
 
 
 def main() -> None:
@@ -173,7 +183,7 @@ def main() -> None:
                     lines.add(case, run(*case, evals))
                 print(json.dumps(lines.all[-1]), flush=True)
     table(lines.all)
-    against_rivals(lines.all)
+    against(lines.all)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ the population and the learner of EGRL, which are told one number per evaluation
 Arms: `all` has twin, critic, population and learner; `no-X` is `all` without X; `X` and `X+Y` have these alone;
 `X-frozen` is `all` with X as it is before it has learned: the chip file itself for the twin, the prior for the critic,
 weights as drawn for the learner, selection that does not see costs for the population. `critic-totals` is `all` told no
-profiles, `twin-totals` the twin alone.
+profiles, `twin-totals` the twin alone, `twin-frozen-totals` the same as the chip file has it.
 
 Units of the intervals are networks: the mean over the boards of a network is one value. Decided before the first run:
 a part is worth something if the interval of `all` against `no-X` or against `X-frozen` lies above 0; two arms are level
@@ -95,6 +95,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "no-shared-replay": ("egrl", TWIN, CRITIC, "method.shared=false"),
     "critic-totals": ("egrl", TWIN, CRITIC),
     "twin-totals": ("twin",),
+    "twin-frozen-totals": ("twin",),
     "annealing": ("annealing", "method.t0=0.003"),
 }
 """Name -> method, settings."""
@@ -123,7 +124,7 @@ def _blind(evolve: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def frozen(arm: str) -> Iterator[None]:
     """A part that does not learn, while the arm runs."""
-    if arm == "twin-frozen":
+    if arm.startswith("twin-frozen"):
         learned = posterior.fit
         blind = replace(twin.SETTINGS, profiles=False)
         with (

@@ -17,7 +17,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,10 @@ import numpy as np
 import egrl
 from benchmarks.foreign.boards import FAMILIAR, FOREIGN, Board, board, familiar, noise_of, profiler
 from benchmarks.lines import Lines
-from egrl.compare.statistics import paired_interval
 from egrl.methods.twin.proposer import DEEPER, TwinConfig
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
+from papers.shared import interval_text, paired
 from population.moves import Moves
 from workloads.load import load
 
@@ -162,7 +164,8 @@ def reachable(problem: NnpiProblem, kind: str, seed: int, exact: Board) -> float
 
 
 def ratios(lines: list[dict[str, Any]]) -> None:
-    """Means over the boards, of all networks, of the logarithm of twin over a rival, with 95 % intervals."""
+    """Means of the logarithm of twin over a rival with 95 % intervals: over networks, each the mean over its boards;
+    of fewer than three networks over boards."""
     marks = {
         (o["workload"], o["kind"], o["board"], o["method"], int(mark)): float(np.log(value))
         for o in lines
@@ -170,14 +173,18 @@ def ratios(lines: list[dict[str, Any]]) -> None:
     }
     for name, kinds in {"familiar": FAMILIAR, "foreign": FOREIGN}.items():
         boards = sorted({(o["workload"], o["kind"], o["board"]) for o in lines if o["kind"] in kinds})
-        print(f"\n{name}, {len(boards)} boards\n| twin : rival | log ratio | boards |\n|---|---:|---:|")
+        print(f"\n{name}\n| twin : rival | log ratio | networks | boards |\n|---|---:|---:|---:|")
         for at, rival, after in RATIOS:
-            pairs = [((*b, "twin", at), (*b, rival, after)) for b in boards]
-            pairs = [pair for pair in pairs if set(pair) <= set(marks)]
-            own, other = ({n: marks[pair[k]] for n, pair in enumerate(pairs)} for k in (0, 1))
-            if found := paired_interval(own, other):
-                text = f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
-                print(f"| {at} : {rival} {after} | {text} | {len(pairs)} |")
+            found: dict[str, list[float]] = {}
+            for here in boards:
+                own, other = (*here, "twin", at), (*here, rival, after)
+                if own in marks and other in marks:
+                    found.setdefault(here[0], []).append(marks[own] - marks[other])
+            every = [*chain(*found.values())]
+            units = [*map(fmean, found.values())] if len(found) > 2 else every
+            if interval := paired(units, [0.0] * len(units)):
+                text = interval_text(interval)[2:-1]
+                print(f"| {at} : {rival} {after} | {text} | {len(found)} | {len(every)} |")
 
 
 def table(lines: list[dict[str, Any]]) -> None:

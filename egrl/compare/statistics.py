@@ -116,9 +116,12 @@ def paired_interval(ours: Mapping[int, float], theirs: Mapping[int, float]) -> I
     if len(seeds) < 2:
         return None
     difference = np.array([ours[seed] - theirs[seed] for seed in seeds])
-    mean = float(difference.mean())
-    error = float(difference.std(ddof=1)) / len(seeds) ** 0.5
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(seeds) - 1)) * error
+    return interval_of(float(difference.mean()), float(difference.std(ddof=1)), len(seeds))
+
+
+def interval_of(mean: float, deviation: float, count: int) -> Interval:
+    """A mean of at least two values with its 95% interval; `deviation` is the sample's."""
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1)) * deviation / count**0.5
     return Interval(mean, mean - half, mean + half)
 
 

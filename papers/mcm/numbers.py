@@ -101,7 +101,7 @@ def searches(part: Searches, variants: Sequence[str], folder: Path) -> dict[str,
             f"{label} - {rival}": _against(curves[label][:, :, -1], curves[rival][:, :, -1])
             for label in variants
             if VARIANTS[label].method in ("ppo", "egrl")
-            for rival in (*RIVALS, *AGENTS)
+            for rival in dict.fromkeys((*RIVALS, *AGENTS, *TUNED))
             if rival in finals and rival != label
         },
     }

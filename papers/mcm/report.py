@@ -65,6 +65,7 @@ def report(results: Results) -> str:
         shares=", ".join(f"{share:.0%}" for share in SHARES),
         first=first,
         claims=list(_claims(results)),
+        agents=" and of ".join(AGENTS[label] for label in AGENTS if label in results["plan"]["variants"]),
         over_random={where: _over_random(results[where]) for where in (ON_TEST, ON_HELD_OUT)},
         samples=_samples,
         minutes=[count * results["plan"]["sample_s"] / 60 for count in needed]

@@ -35,9 +35,10 @@ def seconds(plan: Plan, jobs: int) -> float:
     )
     searched = 0.0
     for label in plan.variants:
-        each = VARIANTS[label].second_s
-        searched += plan.seeds * len(plan.test) * (STARTING_S + each * plan.test_evaluations)
-        searched += plan.held_out_seeds * (STARTING_S + 3 * each * plan.held_out_evaluations)
+        own = VARIANTS[label]
+        searched += plan.seeds * len(plan.test) * (STARTING_S + own.second_s * plan.test_evaluations)
+        longer_s = own.longer * own.second_s
+        searched += plan.held_out_seeds * (STARTING_S + longer_s * plan.held_out_evaluations)
     return trained + searched / jobs
 
 

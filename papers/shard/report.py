@@ -25,7 +25,7 @@ def report(results: Results) -> str:
     """The report as Markdown; its figure is beside it in figures/."""
     public = _public(results)
     gaps = {name: _gap(entry) for name, entry in results["instances"].items()}
-    known = [gap["gap"] for gap in gaps.values() if gap is not None]
+    known = [gap["gap"] for name in public if (gap := gaps[name]) is not None]
     return render(
         "shard",
         **results,

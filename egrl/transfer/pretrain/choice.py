@@ -29,7 +29,7 @@ CHOSEN = "policy.safetensors"
 CHOSEN_FINETUNED = "policy-finetune.safetensors"
 """The policy that is best to go on from, where that was tried."""
 POLICIES_ALONE = {"critic.use": "off"}
-"""A search that judges policies goes on without the critic: that would find what they do not."""
+"""A search that judges policies goes on without the critic, whose finds would hide what policies differ in."""
 
 
 def choose(
@@ -67,7 +67,7 @@ def choose(
     goes_on = _goes_on(options)
     tuned: list[dict[str, float]] = []
     if options.finetune:
-        settings = goes_on["settings"] | (POLICIES_ALONE if goes_on["method"] == "egrl" else {})
+        settings = (POLICIES_ALONE if goes_on["method"] == "egrl" else {}) | goes_on["settings"]
         trial = {**goes_on, "settings": settings, "evaluations": options.finetune, "seed": options.seed}
         tuned = validation_worker.finetune(steps, judged_on, trial, out, options.workers, quiet)
     tuned_means = [float(geometric_mean(list(reached.values()))) for reached in tuned]
@@ -95,6 +95,7 @@ def choose(
             "generation": steps[best_tuned].generation,
             "speedup": tuned_means[best_tuned],
             "evaluations": options.finetune,
+            "settings": trial["settings"],
         }
         atomic.write(out / CHOSEN_FINETUNED, read_bytes(steps[best_tuned].path, "a policy file"))
     atomic.write(out / run_folder.PRETRAINING, json.dumps(document, indent=1, allow_nan=False) + "\n")
