@@ -50,6 +50,10 @@ from egrl.methods.parts_critic import residual
 from egrl.methods.parts_critic.critic import PartsCritic
 from egrl.methods.parts_critic.model import Profiled
 from egrl.methods.twin import posterior, proposer
+from egrl.methods.twin.data import Data
+from egrl.methods.twin.inference import PRIOR, Inference
+from egrl.methods.twin.posterior import Beliefs, Posterior
+from hwsim.family import Learnable
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from papers.shared import interval_text, paired, verdict
@@ -64,7 +68,7 @@ KINDS = ("queues", "droop", "d")
 MODEL, TOTALS = "model", "totals"
 MARKS = (50, 100, 400, 2100)
 PROFILE_NOISE = 0.05
-NO_DATA = 10.0
+NO_DATA = 1e3
 """A noise of costs beside which they say nothing."""
 
 TWIN, NO_TWIN = "method.twin=on", "method.twin=off"
@@ -121,15 +125,23 @@ def _blind(evolve: Callable[..., Any]) -> Callable[..., Any]:
     return evolved
 
 
+def _prior_alone(family: Learnable, data: Data, beliefs: Beliefs, _: object) -> Iterator[Posterior | None]:
+    """The twin's posterior where costs say nothing: the chip file, as sure as before any measurement.
+
+    A noise that is only told would be learned away, so that the scales have to stay as well.
+    """
+    beliefs.scales = replace(PRIOR, noise=NO_DATA)
+    return posterior.fit(family, data, beliefs)
+
+
 @contextmanager
 def frozen(arm: str) -> Iterator[None]:
     """A part that does not learn, while the arm runs."""
     if arm.startswith("twin-frozen"):
-        learned = posterior.fit
-        blind = replace(twin.SETTINGS, profiles=False)
         with (
-            patch.object(proposer, "fit", lambda f, data, b, _: learned(f, data, b, NO_DATA)),
-            patch.object(twin, "SETTINGS", blind),
+            patch.object(proposer, "fit", _prior_alone),
+            patch.object(Inference, "tune", lambda inference, near, scales: scales),
+            patch.object(twin, "SETTINGS", replace(twin.SETTINGS, profiles=False)),
         ):
             yield
     elif arm == "critic-frozen":

@@ -14,9 +14,13 @@ from players import agent, settings
 import egrl
 from benchmarks import critic, factors, shard_steps, terms, training_host, training_steps, twin_figure
 from benchmarks import training as training_benchmark
+from egrl.methods.twin import posterior, proposer
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiProblem
 from hwsim.shard.exact.reduce import reduce
 from make_sharding import make
 from subjects import PROBLEMS
+from workloads.load import load
 from workloads.load_sharding import load_sharding
 
 
@@ -74,6 +78,28 @@ def test_the_benchmark_of_the_critic_judges_without_noise_and_hides_what_it_says
     assert bench.noisy.evaluate(start, key).speedup[0] != 1.0
     critic.table([{"workload": "alexnet", "variant": variant, "seed": 0, **found}])
     assert f"| {variant} | 1 |" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arm", ["twin-totals", "twin-frozen-totals"])
+def test_a_frozen_twin_keeps_the_chip_file(arm, monkeypatch):
+    last: list[posterior.Posterior] = []
+    fitted = posterior.fit
+
+    def watched(*given, **named):
+        for found in fitted(*given, **named):
+            last[:] = [found] if found is not None else last
+            yield found
+
+    monkeypatch.setattr(posterior, "fit", watched)
+    monkeypatch.setattr(proposer, "fit", watched)
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    with factors.frozen(arm):
+        factors.run(problem, "d", 0, arm, 50)
+    (end,) = last
+    moved = float(np.abs(end.near.model.theta).max())
+    assert (moved < 1e-4) == ("frozen" in arm)
+    assert (end.scales.noise == factors.NO_DATA) == ("frozen" in arm)
 
 
 def test_an_ablation_of_the_critic_ends_with_it():
