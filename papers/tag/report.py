@@ -141,7 +141,7 @@ def _better(results: Results, label: str) -> tuple[str, str]:
     better = [size for size, (_, low, _) in found.items() if low > 1]
     worse = [size for size, (_, _, high) in found.items() if high < 1]
     best = max(ratio[0] for ratio in found.values())
-    where = f"surely better at {len(better)}, surely worse at {len(worse)} of {len(found)} sizes"
+    where = f"by quartiles over rounds better at {len(better)}, worse at {len(worse)} of {len(found)} sizes"
     return f"{where}; at most {best - 1:+.1%}", "yes" if better else "no"
 
 
