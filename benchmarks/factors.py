@@ -18,7 +18,8 @@ the population and the learner of EGRL, which are told one number per evaluation
 
 Arms: `all` has twin, critic, population and learner; `no-X` is `all` without X; `X` and `X+Y` have these alone;
 `X-frozen` is `all` with X as it is before it has learned: the chip file itself for the twin, the prior for the critic,
-weights as drawn for the learner, selection that does not see costs for the population. `critic-totals` is `all` told no
+weights as drawn for the learner, selection that does not see costs for the population, networks around a centre that
+does not move for the walk (which is part of the population). `critic-totals` is `all` told no
 profiles, `twin-totals` the twin alone, `twin-frozen-totals` the same as the chip file has it.
 
 Units of the intervals are networks: the mean over the boards of a network is one value. Decided before the first run:
@@ -95,6 +96,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "twin": ("twin",),
     "no-chromosomes": ("egrl", TWIN, CRITIC, "method.boltzmann_fraction=0"),
     "no-networks": ("egrl", TWIN, CRITIC, "method.boltzmann_fraction=1"),
+    "walk-frozen": ("egrl", TWIN, CRITIC, "method.walk.learning_rate=1e-12"),
     "no-migration": ("egrl", TWIN, CRITIC, "method.migration=false"),
     "no-shared-replay": ("egrl", TWIN, CRITIC, "method.shared=false"),
     "critic-totals": ("egrl", TWIN, CRITIC),
