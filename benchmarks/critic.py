@@ -44,7 +44,7 @@ from egrl.methods.parts_critic.family import Layout
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Evaluation
-from papers.shared import interval_text, paired
+from papers.shared import interval_cell, mean_interval
 from workloads.load import load
 
 MARKS = (25, 50, 100, 200, 400, 1000, 2000, 4000)
@@ -152,11 +152,9 @@ def against(lines: list[dict[str, Any]]) -> None:
                 ratio = float(logs[case] - np.log(line["chosen"][other]))
                 cells.setdefault(line["workload"], {}).setdefault(mark, []).append(ratio)
         if len(cells) > 2:
-            cells["networks"] = {m: [fmean(own[m]) for own in cells.values() if m in own] for m in marks}
+            cells["networks"] = {m: [fmean(each[m]) for each in cells.values() if m in each] for m in marks}
         for network, ratios in cells.items():
-            shown = [
-                interval_text(paired(r, [0.0] * len(r)))[2:-1] for r in (ratios.get(m, []) for m in marks)
-            ]
+            shown = [interval_cell(mean_interval(r)) for r in (ratios.get(m, []) for m in marks)]
             print(f"| {network} | `{variant}`{f', {last}' if last else ''} | " + " | ".join(shown) + " |")
 
 

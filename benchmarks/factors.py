@@ -19,8 +19,8 @@ the population and the learner of EGRL, which are told one number per evaluation
 Arms: `all` has twin, critic, population and learner; `no-X` is `all` without X; `X` and `X+Y` have these alone;
 `X-frozen` is `all` with X as it is before it has learned: the chip file itself for the twin, the prior for the critic,
 weights as drawn for the learner, selection that does not see costs for the population, networks around a centre that
-does not move for the walk (which is part of the population). `critic-totals` is `all` told no
-profiles, `twin-totals` the twin alone, `twin-frozen-totals` the same as the chip file has it.
+does not move for the walk, which is part of the population. `critic-totals` is `all` told no profiles, `twin-totals`
+the twin alone, `twin-frozen-totals` the same without learning.
 
 Units of the intervals are networks: the mean over the boards of a network is one value. Decided before the first run:
 a part is worth something if the interval of `all` against `no-X` or against `X-frozen` lies above 0; two arms are level
@@ -57,7 +57,7 @@ from egrl.methods.twin.posterior import Beliefs, Posterior
 from hwsim.family import Learnable
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from papers.shared import interval_text, paired, verdict
+from papers.shared import interval_cell, paired, verdict
 from population.evolve import Population
 from population.local_search import Immigrant
 from workloads.load import load
@@ -230,7 +230,7 @@ def table(lines: list[dict[str, Any]], mark: int, over: tuple[str, ...]) -> None
         for kind in over:
             of_kind, _ = between(lines, ("all", mark), (arm, mark), (kind,))
             kinds.append(f"{kind} {'–' if of_kind is None else format(of_kind['mean'], '+.4f')}")
-        text = "" if found is None or arm == "all" else f"{interval_text(found)[2:-1]}: {verdict(found)}"
+        text = "" if found is None or arm == "all" else f"{interval_cell(found)}: {verdict(found)}"
         seconds = fmean(line["seconds"] for line in lines if line["arm"] == arm and line["kind"] in over)
         speedup = np.exp(fmean(values.values()))
         print(f"| {arm} | {speedup:.4f} | {text} | {networks} | {', '.join(kinds)} | {seconds:.2f} |")
@@ -243,7 +243,7 @@ def by_mark(lines: list[dict[str, Any]], kind: str, marks: tuple[int, ...]) -> s
     for arm in ARMS:
         found = [between(lines, ("all", mark), (arm, mark), (kind,)) for mark in marks]
         if arm != "all" and found[-1][1]:
-            cells = [f"{interval_text(each)[2:-1]}: {verdict(each)}" for each, _ in found]
+            cells = [f"{interval_cell(each)}: {verdict(each)}" for each, _ in found]
             rows.append(f"| `{arm}` | " + " | ".join(cells) + f" | {found[-1][1]} |")
     return "\n".join(rows)
 

@@ -48,7 +48,7 @@ from hwsim.training.device import Device
 from hwsim.training.exact.facts import facts_of
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from hwsim.training.simulate import simulate
-from papers.shared import paired
+from papers.shared import mean_interval
 from workloads.errors import InputError
 from workloads.load_training import load_training
 from workloads.steps.json_file import to_json
@@ -249,7 +249,7 @@ def table(folder: Path) -> str:
         )
     means = " | ".join(_mean(*each) for each in ratios.items())
     rows.append(f"| all | | | | {means} | {statistics.median(gaps or [0.0]):.2%} | |")
-    if found := paired(recomputed, [0.0] * len(recomputed)):
+    if found := mean_interval(recomputed):
         mean, low, high = (math.exp(found[key]) for key in ("mean", "low", "high"))
         rows += [
             "",

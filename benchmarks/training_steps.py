@@ -32,7 +32,7 @@ from benchmarks.training_models import DROPOUT, Where
 from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.times import DRAWS
 from egrl.integrations.pytorch.timing import now
-from papers.shared import paired
+from papers.shared import mean_interval
 
 partitioners: Any = torch_partitioners
 BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -248,7 +248,7 @@ def mean_lines(folder: Path) -> list[str]:
             if sound and (line["backend"], line["who"]) == (backend, who):
                 logs.setdefault(line["network"], []).append(math.log(statistics.median(line["ratios"])))
         each = [statistics.fmean(own) for own in logs.values()]
-        if interval := paired(each, [0.0] * len(each)):
+        if interval := mean_interval(each):
             mean, low, high = (math.exp(interval[key]) for key in ("mean", "low", "high"))
             with_host = " with a host" if who == "host" else ""
             found.append(

@@ -30,7 +30,7 @@ from egrl.integrations.pytorch.times import Times
 from hwsim.problem import Evaluation, Mapping16, Status
 from hwsim.training.device import Device
 from hwsim.training.problem import TrainingProblem
-from papers.shared import paired
+from papers.shared import mean_interval
 
 FRACTION = 0.6
 RUNS = 5
@@ -102,7 +102,7 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
             statistics.fmean(math.log(line[who]) for line in lines if line["network"] == network)
             for network in networks
         ]
-        if found := paired(logs, [0.0] * len(logs)):
+        if found := mean_interval(logs):
             mean, low, high = (math.exp(found[key]) for key in ("mean", "low", "high"))
             rows.append(
                 f"\n`{who}`: {mean:.3f} of the step of `exact`, 95 % interval over networks {low:.3f} to {high:.3f}."

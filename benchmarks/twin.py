@@ -30,7 +30,7 @@ from benchmarks.lines import Lines
 from egrl.methods.twin.proposer import DEEPER, TwinConfig
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from papers.shared import interval_text, paired
+from papers.shared import interval_cell, mean_interval
 from population.moves import Moves
 from workloads.load import load
 
@@ -182,8 +182,8 @@ def ratios(lines: list[dict[str, Any]]) -> None:
                     found.setdefault(here[0], []).append(marks[own] - marks[other])
             every = [*chain(*found.values())]
             units = [*map(fmean, found.values())] if len(found) > 2 else every
-            if interval := paired(units, [0.0] * len(units)):
-                text = interval_text(interval)[2:-1]
+            if interval := mean_interval(units):
+                text = interval_cell(interval)
                 print(f"| {at} : {rival} {after} | {text} | {len(found)} | {len(every)} |")
 
 

@@ -114,18 +114,28 @@ def turned(interval: Mapping[str, float] | None) -> Mapping[str, float] | None:
     return {"mean": -interval["mean"], "low": -interval["high"], "high": -interval["low"]}
 
 
-def interval_text(interval: Mapping[str, float] | None, digits: int = 4) -> str:
-    """The mean difference and its 95 % interval in brackets; "" for None."""
+def interval_cell(interval: Mapping[str, float] | None) -> str:
+    """The mean difference and its 95 % interval, as in a cell of a table; "" for None."""
     if interval is None:
         return ""
-    mean, low, high = (f"{interval[name]:+.{digits}f}" for name in ("mean", "low", "high"))
-    return f" ({mean} [{low}, {high}])"
+    mean, low, high = (f"{interval[name]:+.4f}" for name in ("mean", "low", "high"))
+    return f"{mean} [{low}, {high}]"
+
+
+def interval_text(interval: Mapping[str, float] | None) -> str:
+    """The same within a sentence: after a space, in brackets."""
+    return "" if interval is None else f" ({interval_cell(interval)})"
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Mapping[str, float] | None:
     """The mean difference of paired runs and its 95 % interval; None for fewer than two pairs."""
     found = paired_interval(dict(enumerate(ours)), dict(enumerate(theirs)))
     return None if found is None else asdict(found)
+
+
+def mean_interval(differences: Sequence[float]) -> Mapping[str, float] | None:
+    """The mean of differences and its 95 % interval; None for fewer than two."""
+    return paired(differences, [0.0] * len(differences))
 
 
 def plus_minus(values: Sequence[float]) -> str:

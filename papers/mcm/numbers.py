@@ -16,7 +16,7 @@ from egrl.runs import chunks
 from egrl.runs import folder as run_folder
 from hwsim.problem import Status
 from papers.mcm.plan import AGENTS, ON_HELD_OUT, ON_TEST, TUNED, VARIANTS, Plan, Searches
-from papers.shared import LEVEL, paired, save_figure
+from papers.shared import LEVEL, mean_interval, save_figure
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _against(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[str
     it is above and below by more than `LEVEL`. Units are graphs (means over seeds); of one graph, runs."""
     ratio = np.log(np.maximum(ours, FAILED) / np.maximum(theirs, FAILED))
     units = ratio.mean(axis=0) if ratio.shape[1] > 1 else ratio[:, 0]
-    found = paired(units.tolist(), [0.0] * len(units))
+    found = mean_interval(units.tolist())
     if found is None:
         return None
     return {**found, "above": int((units > LEVEL).sum()), "below": int((units < -LEVEL).sum())}

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 
 from papers.mmap.plan import ABLATIONS, AGENT, FULL, UNREVISED, Plan, folder_of
-from papers.shared import interval_text, paired, plus_minus
+from papers.shared import interval_cell, mean_interval, paired, plus_minus
 from workloads.text import table_row
 
 Best = dict[str, float]
@@ -67,7 +67,7 @@ def tables(archive: Path) -> Iterator[str]:
     faster = sum(speedup > 1 for speedup in speedups)
     yield (
         f"{len(speedups)} programs: speedup {geometric_mean(speedups):.4f} in the geometric mean, of the logarithm"
-        f" {_over([log(speedup) for speedup in speedups], [0.0] * len(speedups))}; {fmean(speedups):.4f} in the"
+        f" {interval_cell(mean_interval([log(speedup) for speedup in speedups]))}; {fmean(speedups):.4f} in the"
         f" arithmetic mean, above 1 on {faster}"
     )
 
@@ -75,7 +75,7 @@ def tables(archive: Path) -> Iterator[str]:
 def _over(ours: Sequence[float], theirs: Sequence[float]) -> str:
     """The mean difference and its interval, as far as both have runs; "" for one."""
     count = min(len(ours), len(theirs))
-    return interval_text(paired(ours[:count], theirs[:count]))[2:-1]
+    return interval_cell(paired(ours[:count], theirs[:count]))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from papers.shared import interval_text, render, shipped, verdict
+from papers.shared import interval_cell, render, shipped, verdict
 from papers.tag.numbers import (
     ALLOWANCE,
     Results,
@@ -75,7 +75,7 @@ def report(results: Results) -> str:
             for label, rival in combinations(methods, 2)
             if (interval := over(results, label, rival)) is not None
         ],
-        interval_text=interval_text,
+        interval_cell=interval_cell,
         verdict=verdict,
     )
 
