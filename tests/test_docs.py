@@ -280,9 +280,14 @@ def test_every_flag_that_a_page_names_exists(text):
 @pytest.mark.parametrize("text", [README, SEARCHING], ids=["README", "searching"])
 def test_what_a_run_prints_is_shown(story, text):
     run = story.folder / "runs" / "bert-egrl-s0-1"
-    printed = summary.sentence(
-        json.loads((run / "summary.json").read_text(encoding="utf-8")), f"runs/{run.name}"
-    )
+    document = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    document["sooner"] = {
+        "until_gap": "0.5%",
+        "evaluations": 42,
+        "rest": 1e-5,
+        "known": True,
+    }  # of all generations
+    printed = summary.sentence(document, f"runs/{run.name}")
     shown = next(block for block in blocks(text, "text") if block.startswith("bert on nnpi, egrl"))
     hint = exact_hint({"problem": "nnpi", "method": "egrl", "gap": 0.01})
     assert words_alone(shown) == words_alone(f"{printed}\n{hint}")

@@ -15,10 +15,12 @@ from egrl.measure import records as measurements
 from egrl.measure.confirming import ConfirmingBoards
 from egrl.runs import checkpoint, progress, summary
 from egrl.runs.champion import name_the_best, race_the_best
+from egrl.runs.gains import Gains
 from egrl.runs.gap import Gap
 from egrl.runs.result import Result
 from egrl.runs.resume import code_flags, nothing_left
 from egrl.runs.run import Run
+from egrl.runs.sooner import sooner
 from hwsim.problem import Bound, Mapping16
 
 if TYPE_CHECKING:
@@ -97,10 +99,11 @@ def _search(
         measure = ConfirmingBoards(boards) if confirmed else boards
     title = f"{problem.about.workload} {options.method}"
     best = None if run.state is None else run.state.champions[0]
+    gains = Gains(options.generation_evals, () if run.folder is None else run.folder.rows())
     try:
         with (
             StopSignal("" if quiet else HINT) as stop,
-            progress.observer(title, budget, len(archive), quiet) as bar,
+            progress.observer(title, budget, len(archive), quiet, gains) as bar,
             Gap(problem, options, best, bar, quiet, run.method.proves) as gap,
         ):
             asking = _Asking(on_generation)
@@ -110,7 +113,7 @@ def _search(
                 measure,
                 budget,
                 recorder,
-                observers=(gap, bar, asking),
+                observers=(gains, gap, bar, asking),
                 state=run.state,
                 stop=lambda: stop() or asking.stops,
                 enough=lambda: gap.reached,
@@ -121,6 +124,8 @@ def _search(
         run.state = reached
         end = summary.end_of(reached, budget, len(archive), gap.reached, stopped)
         document, mapping = _conclude(run, reached, end, boards, quiet, proved)
+        if (earlier := sooner(gap, gains, document)) is not None:
+            document["sooner"] = earlier
     finally:
         measure.close()
     return document, mapping, end != summary.USER or asking.stops

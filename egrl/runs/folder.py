@@ -170,6 +170,10 @@ class RunFolder:
         scalars = {k: v for k, v in row.items() if isinstance(v, int | float) and k != "generation"}
         self._events.append(step, scalars)
 
+    def rows(self) -> list[dict[str, str]]:
+        """The metrics of the generations so far."""
+        return self._metrics.rows()
+
     # ---- checkpoints
 
     def save(

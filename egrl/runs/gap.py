@@ -58,6 +58,8 @@ class Gap(Observer):
     Attributes:
         proven: the best bound so far.
         reached: True if the best is near enough.
+        begun_with: the bound that was known at the beginning.
+        unasked: True if a gap to stop at could have been asked for, and was not.
     """
 
     def __init__(
@@ -71,14 +73,16 @@ class Gap(Observer):
     ) -> None:
         """`best` is the champion that a run goes on with; `bar` shows the bound; `proves`: the method proves one."""
         self._problem, self._bar, self._quiet = problem, bar, quiet
-        self.proven, self.reached = UNPROVED, False
+        self.proven, self.begun_with, self.reached = UNPROVED, UNPROVED, False
         self._proving: Proving | None = None
         self._limit = share_of(options.until_gap)
         if options.evaluator or unbounded(problem):
             self._limit = None
+        self.unasked = self._limit is not None and not options.until_gap
         if self._limit is None:
             return
         self._take(_known(problem, 0.0 if proves else options.bound_seconds))
+        self.begun_with = self.proven
         if best is not None:
             self._look(best.speedup, best.reward)
         rises = proves and isinstance(problem, HasSolving)
@@ -111,6 +115,12 @@ class Gap(Observer):
                 self._proving.failure = ""
         self._look(float(row["best_speedup"]), float(row["best_reward"]))
 
+    def to(self, speedup: float, bound: float | None = None) -> float:
+        """The gap of a best with this speedup to a bound on costs (None: to what is proved); infinite if unknown."""
+        if bound is None:
+            bound = 0.0 if math.isfinite(self.proven.reward) else self.proven.cost
+        return self._problem.baseline.cost / speedup / bound - 1.0 if bound > 0 and speedup > 0 else math.inf
+
     def proved(self, seconds: float) -> Bound:
         """What the search stopped at, or what was proved beside it if `seconds` more would prove no better; else
         `UNPROVED`.
@@ -138,9 +148,8 @@ class Gap(Observer):
         bound = self.proven
         if math.isfinite(bound.reward):
             self.reached |= bound.reward - reward <= max(self._limit, PROVED) * abs(bound.reward)
-        elif bound.cost > 0 and speedup > 0:
-            gap = self._problem.baseline.cost / speedup / bound.cost - 1.0
-            self.reached |= gap <= max(self._limit, OPTIMAL)
+        else:
+            self.reached |= self.to(speedup) <= max(self._limit, OPTIMAL)
 
 
 def _known(problem: Problem, seconds: float) -> Bound:

@@ -34,6 +34,10 @@ class MetricsFile:
         content = self._rows()
         return {"metrics_bytes": len(content), "metrics_sha256": hashlib.sha256(content).hexdigest()}
 
+    def rows(self) -> list[dict[str, str]]:
+        """The rows so far, by names as they are written."""
+        return list(csv.DictReader(io.StringIO(self._rows().decode(), newline="")))
+
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row; the first one brings the header.
 

@@ -16,6 +16,7 @@ from egrl.core.budget import Budget
 from egrl.core.executor import CONFIRMED
 from egrl.core.log import LOG
 from egrl.core.recorder import Observer
+from egrl.runs.gains import IDLE, Gains, reward_is_own
 from hwsim.jit import before_compiling, clock
 
 SLOW_SECONDS = 1.0  # what takes longer is announced
@@ -40,12 +41,16 @@ class _Lines:
 
 
 class ProgressBar(Observer):
-    """Evaluations, time left, best speedup, champion, valid share, evaluations a second. In a file or a pipe: lines."""
+    """Evaluations, time left, best speedup, champion, valid share, evaluations a second. In a file or a pipe: lines.
 
-    def __init__(self, title: str, budget: Budget, known: int) -> None:
-        """`known`: evaluations that were made before."""
+    If the last gain was `IDLE` generations ago, the evaluations since.
+    """
+
+    def __init__(self, title: str, budget: Budget, known: int, gains: Gains | None = None) -> None:
+        """`known`: evaluations that were made before. `gains` is told of each generation before this is."""
         from tqdm import tqdm
 
+        self._gains = gains
         self._known, self._count, self._started = known, known, clock()
         self._phase, self._row, self._most = "", "", ""
         time_limit = "" if budget.seconds is None else f" of {tqdm.format_interval(budget.seconds)}"
@@ -90,8 +95,10 @@ class ProgressBar(Observer):
         """Show the latest generation."""
         rate = (self._count - self._known) / max(1e-9, clock() - self._started)
         champion = row["champion_source"] or "nobody"
+        idle = 0 if self._gains is None else self._gains.idle(IDLE)
+        none = f", no gain in {idle:,} evaluations" if idle else ""
         self._row = (
-            f"{best_text(row)}{self._most} by {champion}, {row['valid_fraction']:.0%} valid, "
+            f"{best_text(row)}{self._most} by {champion}{none}, {row['valid_fraction']:.0%} valid, "
             f"{rate:.{0 if rate >= 10 else 1}f} evals/s"
         )
         self._show()
@@ -136,18 +143,18 @@ def best_text(row: Mapping[str, Any], digits: int = 3) -> str:
         return f"confirmed {value:.{digits}f}x ({low:.{digits}f} to {high:.{digits}f})"
     speedup = float(row["best_speedup"])
     text = f"best {speedup:.{digits}f}x" + (" as measured" if CONFIRMED[0] in row else "")
-    reward = float(row.get("best_reward", math.nan))
-    own = math.isfinite(reward) and speedup > 0 and not math.isclose(reward, speedup**2, rel_tol=1e-6)
-    return f"{text}, reward {reward:.4f}" if own else text
+    return f"{text}, reward {float(row['best_reward']):.4f}" if reward_is_own(row) else text
 
 
 def note(text: str, quiet: bool) -> None:
-    """Write a line to the log and, unless quiet, to stderr if that can be written."""
+    """Write a line to the log and, unless quiet, to stderr if that can be written, above a progress bar there."""
     LOG.info("%s", text)
     if quiet or sys.stderr is None:
         return
+    from tqdm import tqdm
+
     with contextlib.suppress(OSError):
-        print(f"egrl: {text}", file=sys.stderr)
+        tqdm.write(f"egrl: {text}", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -175,11 +182,13 @@ def compiling(quiet: bool) -> AbstractContextManager[None]:
     return contextlib.nullcontext() if quiet or sys.stderr is None else before_compiling(say)
 
 
-def observer(title: str, budget: Budget, known: int, quiet: bool) -> AbstractContextManager[Observer]:
+def observer(
+    title: str, budget: Budget, known: int, quiet: bool, gains: Gains | None = None
+) -> AbstractContextManager[Observer]:
     """The progress bar, `known` evaluations having been made; silence where it is not wanted or cannot be written."""
     if quiet or sys.stderr is None:
         return contextlib.nullcontext(Observer())
     try:
-        return ProgressBar(title, budget, known)
+        return ProgressBar(title, budget, known, gains)
     except OSError:
         return contextlib.nullcontext(Observer())

@@ -21,7 +21,15 @@ from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.text import TABLE, about_of, advice, baseline_text, cost_text, counted, table_of
-from egrl.runs.verdict import OPTIMAL, baseline_table, distance, rule_text, shares_of, verdict
+from egrl.runs.verdict import (
+    OPTIMAL,
+    baseline_table,
+    distance,
+    percent_up,
+    rule_text,
+    shares_of,
+    verdict,
+)
 from hwsim.capabilities import HasBound
 from hwsim.problem import UNPROVED, Bound, Problem
 from workloads.errors import InputError
@@ -53,6 +61,13 @@ class _Best(TypedDict):
     bound_by: NotRequired[dict[str, Number] | None]
 
 
+class _Sooner(TypedDict):
+    until_gap: Printable
+    evaluations: Count
+    rest: Number
+    known: bool
+
+
 class _Evaluator(TypedDict):
     speedup_interval: NotRequired[Annotated[list[Number], Len(2, 2)] | None]
 
@@ -82,6 +97,7 @@ class _Summary(TypedDict):
     model_seconds: NotRequired[Number]
     reward_bound: NotRequired[Number]
     reward_gap: NotRequired[Number | None]
+    sooner: NotRequired[_Sooner]
     stopped: NotRequired[Printable]
     versions: NotRequired[dict[str, str]]
 
@@ -249,6 +265,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
         rule_text(baseline),
         advice(summary, kept),
         count,
+        _sooner(summary),
         f"run folder: {folder}",
     ]
     return "\n".join(line for line in lines if line)
@@ -263,6 +280,18 @@ def _spent(summary: Mapping[str, Any]) -> str:
     if evaluations < generations * summary.get("generation_evals", GENERATION):
         return f"{spent}; that is all that the method has to propose"
     return f"{counted(generations, 'generation')}, {spent}"
+
+
+def _sooner(summary: Mapping[str, Any]) -> str:
+    """What `--until-gap` would have saved; "" if that is little, or not known."""
+    found = summary.get("sooner")
+    if found is None:
+        return ""
+    rest = (
+        "nothing was gained" if found["rest"] <= 0 else f"the rest gained {percent_up(found['rest'])} at most"
+    )
+    stops = "would have stopped there" if found["known"] else "stops there once the gap is proved"
+    return f"after {counted(found['evaluations'], 'evaluation')} {rest}; --until-gap {found['until_gap']} {stops}"
 
 
 def _near(summary: Mapping[str, Any]) -> str:
