@@ -20,7 +20,7 @@ from egrl.runs.gap import Gap
 from egrl.runs.result import Result
 from egrl.runs.resume import code_flags, nothing_left
 from egrl.runs.run import Run
-from egrl.runs.sooner import sooner
+from egrl.runs.sooner import HardlyPays, sooner
 from hwsim.problem import Bound, Mapping16
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def _search(
         measure = ConfirmingBoards(boards) if confirmed else boards
     title = f"{problem.about.workload} {options.method}"
     best = None if run.state is None else run.state.champions[0]
-    gains = Gains(options.generation_evals, () if run.folder is None else run.folder.rows())
+    rows = [] if run.folder is None else run.folder.rows()
+    gains = Gains(options.generation_evals, rows)
     try:
         with (
             StopSignal("" if quiet else HINT) as stop,
@@ -107,13 +108,14 @@ def _search(
             Gap(problem, options, best, bar, quiet, run.method.proves) as gap,
         ):
             asking = _Asking(on_generation)
+            hardly_pays = HardlyPays(gap, gains, budget, rows, quiet)
             reached = loop.search(
                 run.method,
                 context,
                 measure,
                 budget,
                 recorder,
-                observers=(gains, gap, bar, asking),
+                observers=(gains, gap, hardly_pays, bar, asking),
                 state=run.state,
                 stop=lambda: stop() or asking.stops,
                 enough=lambda: gap.reached,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -98,3 +99,13 @@ def test_a_pipe_gets_lines_and_no_bar(capsys, monkeypatch):
     assert len(lines) == len(set(lines)) >= 4
     assert any(line.startswith("bert ea: 21/42 evals [00:12<") for line in lines)
     assert err.endswith("gradient steps\n")
+
+
+def test_a_note_stands_above_the_bar_of_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.observer("bert ea", Budget(42, None), 0, quiet=False) as bar:
+        bar.phase("gradient steps")
+        progress.note("nothing was gained", quiet=False)
+    err = capsys.readouterr().err
+    assert "\regrl: nothing was gained\n" in err
+    assert "gradient steps" in err.split("gained\n")[1]

@@ -1,4 +1,4 @@
-"""A run that found its best early says so at its end."""
+"""A run that found its best early says so: while it goes on, and at its end."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import pytest
 
 import egrl
 from egrl.cli.main import main
+from egrl.core.budget import Budget
+from egrl.core.interrupts import Interrupted
 from egrl.core.recorder import Observer
 from egrl.runs import sooner
 from egrl.runs.config import RunOptions, share_of
 from egrl.runs.gains import GAIN, IDLE, Gains
 from egrl.runs.gap import Gap
-from egrl.runs.sooner import WIDEST
+from egrl.runs.sooner import LONG, NEAR, WIDEST, HardlyPays
 from egrl.runs.summary import sentence
 from hwsim.problem import UNPROVED, Bound
 from toys.chain import ToyChain
 
 EARLY: dict[str, Any] = {"method": "annealing", "gens": 40}
 """On AlexNet, whose bound ships: within 0.01 % of it after a few generations."""
+SAID = "20 generations have gained nothing; Ctrl-C ends the run and keeps the best\n"
 
 
 def gap_of(share: float, bound: Bound | None = None) -> tuple[Gap, float]:
@@ -37,6 +40,100 @@ def rows(speedup: float, generations: int, every: int = 21) -> list[dict[str, An
         {"evaluations": every * n, "best_speedup": speedup if n > 1 else 1.0, "best_reward": float("nan")}
         for n in range(1, generations + 1)
     ]
+
+
+def notes(watch: Gap, given: list[dict[str, Any]], known: int = 0, budget: int | None = None) -> list[int]:
+    """The generations, of those after the first `known`, at which something is said."""
+    gains, said = Gains(21, given[:known]), list[int]()
+    hardly = HardlyPays(watch, gains, Budget(budget, None), given[:known], False)
+    for n, each in enumerate(given[known:], known + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sooner.progress, "note", lambda text, quiet, n=n: said.append(n))
+            for observer in (gains, hardly):
+                observer.generation(each)
+    return said
+
+
+# ---- while it goes on
+
+
+def test_it_is_said_once_that_going_on_hardly_pays():
+    watch, speedup = gap_of(0.9 * NEAR)
+    assert notes(watch, rows(speedup, 60)) == [2 + LONG]
+
+
+@pytest.mark.parametrize("known", [1, 1 + LONG, 2 + LONG, 30])
+def test_a_resumed_run_says_it_only_if_it_was_not_said_before(known):
+    watch, speedup = gap_of(0.9 * NEAR)
+    assert notes(watch, rows(speedup, 60), known) == ([2 + LONG] if known < 2 + LONG else [])
+
+
+def test_it_is_not_said_while_much_can_be_gained_or_something_was_or_at_the_end():
+    watch, speedup = gap_of(1.01 * NEAR)
+    assert notes(watch, rows(speedup, 60)) == []
+    watch, speedup = gap_of(0.9 * NEAR)
+    assert notes(watch, rows(speedup, 1 + LONG)) == []
+    rising = [
+        {**row, "best_speedup": speedup * (1 + 1.1 * GAIN * n / LONG)} for n, row in enumerate(rows(1.0, 60))
+    ]
+    assert notes(watch, rising) == []
+    assert notes(watch, rows(speedup, 2 + LONG), budget=21 * (2 + LONG)) == []
+    watch.reached = True
+    assert notes(watch, rows(speedup, 60)) == []
+    for unknown in (UNPROVED, Bound(0.5 * ToyChain().baseline.cost, 2.0, "", 0.0)):
+        assert notes(gap_of(0.0, unknown)[0], rows(speedup, 60)) == []
+
+
+def test_a_search_says_it_beside_the_same_results(capsys, monkeypatch):
+    noted = egrl.search("alexnet", **EARLY, quiet=False)
+    err = capsys.readouterr().err
+    assert err.count(SAID) == 1
+    assert "egrl: at most 0.01% can still be gained, and " in err
+    quiet = egrl.search("alexnet", **EARLY)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sooner, "NEAR", 0.0)
+    silent = egrl.search("alexnet", **EARLY, quiet=False)
+    assert SAID not in capsys.readouterr().err
+    for other in (quiet, silent):
+        assert (other.mapping == noted.mapping).all()
+        assert other.history["best_speedup"].tolist() == noted.history["best_speedup"].tolist()
+
+
+def test_ctrl_c_keeps_the_best_and_the_run_that_goes_on_does_not_say_it_again(tmp_path, capsys):
+    out = tmp_path / "r"
+    stopped: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sooner.progress, "note", lambda text, quiet: stopped.append(text))
+        patch.setattr("egrl.runs.conduct.StopSignal", lambda hint: _Stopped(stopped))
+        with pytest.raises(Interrupted):
+            egrl.search("alexnet", **EARLY, out=out, quiet=False)
+    assert len(stopped) == 1
+    document = json.loads((out / "summary.json").read_text())
+    assert (document["stopped"], "sooner" in document) == ("user", False)
+    assert (out / "best_mapping.json").exists()
+    capsys.readouterr()
+    whole = egrl.search("alexnet", **EARLY)
+    again = egrl.search(resume=out, quiet=False)
+    err = capsys.readouterr().err
+    assert SAID not in err
+    assert "no gain in " in err
+    assert again.summary["sooner"] == whole.summary["sooner"]
+
+
+class _Stopped:
+    """Ctrl-C as soon as something is in the list."""
+
+    def __init__(self, said: list[str]) -> None:
+        self._said = said
+
+    def __enter__(self) -> Any:
+        return lambda: bool(self._said)
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+# ---- at its end
 
 
 def test_the_end_names_the_gap_that_would_have_stopped_it_and_that_is_so(tmp_path, capsys):
