@@ -20,7 +20,7 @@ export NO_MKDOCS_2_WARNING := 1
 .PHONY: run quick test test-all check docs format clean
 
 run: $(RUNS)
-	$(BIN)/egrl run $(ARGS)
+	$(BIN)/egrl run --report $(ARGS)
 
 # Which tests each runs: the markers in pyproject.toml. `quick` is for every change, `test` is the gate, a release runs `test-all`.
 PYTEST := $(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadscope --no-loadscope-reorder

@@ -378,6 +378,15 @@ def test_every_target_of_make_that_is_named_exists(document):
     assert named - targets == set()
 
 
+def test_make_run_makes_the_first_command_of_the_readme_and_its_page():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (default,) = re.findall(r"^ARGS \?= (.*)$", makefile, flags=re.MULTILINE)
+    (recipe,) = re.findall(r"^run: .*\n\t\$\(BIN\)/(.*)$", makefile, flags=re.MULTILINE)
+    words = shlex.split(recipe.replace("$(ARGS)", default))
+    assert [word for word in words if word != "--report"] == ["egrl", *commands(README)[0]]
+    assert parse(words[1:]).params["report"] is True
+
+
 def test_the_table_of_gates_states_what_make_runs():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

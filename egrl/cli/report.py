@@ -30,10 +30,10 @@ def command(runs: tuple[str, ...], output: str | None, baseline: str, shows: boo
     from egrl.core import atomic
     from egrl.figures import explore
     from egrl.report.explored import page_of_exploration
-    from egrl.report.page import page_of
+    from egrl.report.page import PAGE, page_of
     from egrl.runs.past_run import PastRun
 
-    path = (Path(runs[0]) if len(runs) == 1 else Path()) / "report.html"
+    path = (Path(runs[0]) if len(runs) == 1 else Path()) / PAGE
     if output is not None:
         path = output_file(output, ".html")
     if len(runs) == 1 and (Path(runs[0]) / explore.DOCUMENT).is_file():

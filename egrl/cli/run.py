@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import click
@@ -89,6 +90,11 @@ def exact_hint(summary: Mapping[str, Any]) -> str:
     help="without a part of the method (muzero): search by the game's rules alone, the policy network alone, or no"
     " revised games",
 )
+@click.option(
+    "--report",
+    is_flag=True,
+    help="at the end, write the page of `egrl report` into the run folder; its path is printed last",
+)
 @flags.output("the summary as one JSON document")
 def command(
     out: str | None,
@@ -97,6 +103,7 @@ def command(
     settings: Sequence[str],
     preset: str,
     ablation: str | None,
+    report: bool,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -104,7 +111,7 @@ def command(
     """Search for the best mapping of a workload within a budget; leaves a run folder.
 
     \b
-    egrl run --workload bert --gens 200
+    egrl run --workload bert --gens 200 --report
     egrl run --config runs/bert-egrl-s0-1/config.toml --seed 1
     """
     from egrl import api
@@ -145,4 +152,23 @@ def command(
         click.echo(summary.sentence(result.summary, str(result.folder)))
         if hint := exact_hint(result.summary):
             click.echo(hint)
+    if report and result.folder is not None:
+        _leave_page(result.folder, options.get("problem") or "", quiet, as_json)
     return 0
+
+
+def _leave_page(folder: Path, problem: str, quiet: bool, as_json: bool) -> None:
+    """Write the page of a run folder and print its path: with --json as a note, unless --quiet.
+
+    `problem`: as the user named it. InputError or RunFailure if there is no page.
+    """
+    from egrl.report.page import leave_page
+    from egrl.runs import progress
+    from egrl.runs.past_run import PastRun
+
+    with progress.note_if_slow("writing the page of the run", quiet):
+        path = leave_page(PastRun.read(folder, problem))
+    if as_json:
+        progress.note(f"the page of the run: {path}", quiet)
+    elif not quiet:
+        click.echo(str(path))

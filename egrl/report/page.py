@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from egrl.core import atomic
 from egrl.figures.repetitions import check_comparable, labels, to_plot
 from egrl.report import render
 from egrl.report.changes import GAINED, gained, nodes
@@ -21,6 +23,8 @@ from hwsim.capabilities import HasPlacement
 from hwsim.sections import Bars, Cell, HasSections, Section, Table
 from workloads.text import unit_for
 
+PAGE = "report.html"
+"""The page in a run folder."""
 MOST_BYTES = 5_000_000
 """Of a page."""
 SAME_MODEL = "By the same model."
@@ -37,6 +41,16 @@ def page_of(runs: Sequence[PastRun]) -> str:
     about = best.summary
     title = f"{about['workload']} on {about['chip']}: {len(runs)} runs"
     return render.page(title, headline_of(about), sentence, [*comparison, *sections(best)])
+
+
+def leave_page(run: PastRun) -> Path:
+    """Write the page of a run into its folder. Returns the path.
+
+    InputError if the folder is damaged; RunFailure if the disk refuses.
+    """
+    path = run.path / PAGE
+    atomic.write_named(path, page_of([run]))
+    return path
 
 
 def sections(run: PastRun) -> list[Section]:

@@ -84,6 +84,46 @@ def test_a_page_says_what_the_run_reached_and_loads_nothing(runs, capsys, tmp_pa
     refuse(capsys, ["report", str(runs[0]), "-o", "page.pdf"], ".html")
 
 
+SHORT = ["run", "--workload", "alexnet", "--method", "annealing", "--gens", "1"]
+
+
+def test_a_run_leaves_its_page_and_prints_the_path_last(tmp_path, capsys):
+    out = tmp_path / "r"
+    assert main([*SHORT, "--out", str(out), "--report"]) == 0
+    path = Path(capsys.readouterr().out.splitlines()[-1])
+    assert path == out / "report.html"
+    page = path.read_text(encoding="utf-8")
+    assert page == page_of([PastRun.read(out)])
+    assert main(["report", str(out)]) == 0
+    assert path.read_text(encoding="utf-8") == page
+    assert main(["run", "--resume", str(out), "--gens", "2", "--report"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(path)
+    assert "42 evaluations" in path.read_text(encoding="utf-8")
+
+
+def test_with_json_the_path_of_the_page_is_a_note_and_with_quiet_it_is_not_said(tmp_path, capsys):
+    assert main([*SHORT, "--out", str(tmp_path / "a"), "--report", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["evaluations"] == 21
+    assert captured.err.endswith(f"egrl: the page of the run: {tmp_path / 'a' / 'report.html'}\n")
+    assert main([*SHORT, "--out", str(tmp_path / "b"), "--report", "--quiet"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""
+    assert (tmp_path / "b" / "report.html").is_file()
+    assert main([*SHORT, "--out", str(tmp_path / "c"), "--quiet"]) == 0
+    assert not (tmp_path / "c" / "report.html").exists()
+
+
+def test_a_run_whose_page_cannot_be_written_says_its_result_first(tmp_path, capsys):
+    out = tmp_path / "r"
+    assert main([*SHORT, "--out", str(out), "--quiet"]) == 0
+    (out / "report.html").mkdir()
+    assert main(["run", "--resume", str(out), "--gens", "2", "--report"]) != 0
+    captured = capsys.readouterr()
+    assert f"run folder: {out}" in captured.out
+    assert captured.err.splitlines()[-1].startswith("egrl: error: ")
+
+
 def test_equal_runs_give_equal_pages_but_for_times(runs, tmp_path):
     page = page_of([PastRun.read(runs[0])])
     assert page == page_of([PastRun.read(runs[0])])
