@@ -18,6 +18,7 @@ from egrl.methods.twin import posterior, proposer
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.shard.exact.reduce import reduce
+from hwsim.shard.exact.solve import Solver
 from make_sharding import make
 from subjects import PROBLEMS
 from workloads.load import load
@@ -30,7 +31,10 @@ def test_the_agents_clocks_find_the_parts_that_they_are_named_after():
     benchmark = module_of(path)
     player = agent(PROBLEMS["mmap"](), settings(**{"revise.moves": 5.0}))
     player.work()
-    found = benchmark.shares(player, 1.0)
+    found, seconds = {}, 0.5
+    while len(found) < 6 and seconds < 500:  # every part is seldom reached at once on a busy machine
+        seconds *= 2
+        found = benchmark.shares(player, seconds)
     assert set(found) == {"game", "encoding", "search", "revisions", "reanalyse", "gradient steps"}
     assert min(found.values()) > 0
     assert sum(found.values()) < 1
@@ -141,8 +145,18 @@ def test_the_page_of_training_has_the_tables_of_its_data():
         assert part.strip() in page
 
 
+class Patient(Solver):
+    """Works on until something valid is found, however long that takes."""
+
+    def work(self, seconds: float) -> None:
+        super().work(seconds)
+        while self.best_cost is None and not self.done:
+            super().work(seconds)
+
+
 @pytest.mark.slow
-def test_the_ablation_of_exact_on_sharding_takes_the_parts_out_and_puts_them_back(tmp_path):
+def test_the_ablation_of_exact_on_sharding_takes_the_parts_out_and_puts_them_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(shard_steps, "Solver", Patient)
     file = tmp_path / "made.json"
     file.write_text(json.dumps(make(2, 120, 5, alike=0.4)))
     sharding = load_sharding(str(file))
@@ -151,7 +165,7 @@ def test_the_ablation_of_exact_on_sharding_takes_the_parts_out_and_puts_them_bac
     with shard_steps.without("nor merging"):
         assert reduce(sharding).graph.nodes > merged
     assert reduce(sharding).graph.nodes == merged
-    rows = [row.split() for row in shard_steps.rows(str(file), 0.3, 2)]
+    rows = [row.split() for row in shard_steps.rows(str(file), 0.1, 2)]
     assert len(rows) == len(shard_steps.VARIANTS)
     ratios = [[float(word) for word in row[-3:]] for row in rows]
     assert min(cost for *costs, _ in ratios for cost in costs) == 1.0

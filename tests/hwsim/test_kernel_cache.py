@@ -218,8 +218,9 @@ def test_loading_marks_a_file_as_used(tmp_path):
     files.save("key", "code")
     (file,) = tmp_path.iterdir()
     os.utime(file, (1e9, 1e9))
+    begun_s = time.time()
     assert files.load("key") == "code"
-    assert time.time() - file.stat().st_mtime < 60
+    assert file.stat().st_mtime > begun_s - 60  # clocks of file systems are late by some milliseconds
 
 
 def test_the_folder_is_the_one_that_the_user_names(tmp_path, monkeypatch):

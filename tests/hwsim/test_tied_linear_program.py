@@ -20,7 +20,7 @@ from hwsim.nnpi.problem import NnpiProblem
 from hwsim.tied_linear_program import Colours, tie, tied_bound
 from workloads.load import load
 
-SECONDS = 30.0
+SECONDS = 600.0
 LAYERS = "llama3_8b:layers={}:hidden=512:heads=8:kv_heads=4:intermediate=1024:vocabulary=1000:length=128"
 
 
