@@ -269,7 +269,6 @@ def test_what_needs_no_torch_runs_without_it_and_the_rest_names_it(tmp_path):
         input="\n".join(lines),
         capture_output=True,
         text=True,
-        timeout=300,
     )
     said = [line for line in done.stdout.splitlines() if line.startswith(tuple(lines)) and " -> " in line]
     assert said == [f"{line} -> 0" for line in lines[:-1]] + [f"{lines[-1]} -> 2"], done.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from egrl.cli.main import main
 from egrl.core.method import ModelUse
+from hwsim.nnpi.problem import NnpiProblem
 
 PLAY = [
     *("run", "--problem", "mmap", "--workload", "alexnet_train_batch_32", "--method", "muzero", "--quiet"),
@@ -45,11 +46,21 @@ def test_revised_games_are_counted_and_a_run_that_goes_on_goes_on_counting(tmp_p
     assert summary["model_seconds"] > 0
 
 
-def test_a_solve_is_counted_in_seconds_and_other_methods_count_nothing(tmp_path):
+def test_a_solve_is_counted_in_seconds_and_other_methods_count_nothing(tmp_path, monkeypatch):
+    now_s, solve = [0.0], NnpiProblem.solve
+
+    def solved(*given):
+        now_s[0] += 64.0
+        return solve(*given)
+
+    monkeypatch.setattr(NnpiProblem, "solve", solved)
+    monkeypatch.setattr("hwsim.jit.clock", lambda: now_s[0])
     argv = ["run", "--workload", "alexnet", "--quiet", "--bound-seconds", "0"]
-    assert main([*argv, "--method", "exact", "--set", "method.seconds=1", "--out", str(tmp_path / "e")]) == 0
+    assert (
+        main([*argv, "--method", "exact", "--set", "method.seconds=600", "--out", str(tmp_path / "e")]) == 0
+    )
     summary = json.loads((tmp_path / "e" / "summary.json").read_text())
-    assert summary["model_seconds"] > 0.1
+    assert summary["model_seconds"] == 64.0
     assert main([*argv, "--method", "annealing", "--evals", "42", "--out", str(tmp_path / "a")]) == 0
     summary = json.loads((tmp_path / "a" / "summary.json").read_text())
     assert (summary["model_calls"], summary["model_seconds"]) == (0.0, 0.0)

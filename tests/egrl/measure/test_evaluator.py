@@ -31,12 +31,11 @@ from toys import ToyRagged
 from workloads.errors import InputError
 
 FAKE = str(Path(__file__).parents[2] / "fake_board.py")
-QUICK = (
-    "evaluator.timeout_s=4",
-    "evaluator.timeout_floor_s=1",
-    "evaluator.start_timeout_s=20",
-    "evaluator.repeats=3",
-)
+NEVER = ("evaluator.timeout_s=86400", "evaluator.timeout_floor_s=86400", "evaluator.start_timeout_s=86400")
+"""Nothing of what a busy machine holds up is a time-out."""
+HASTY = (*NEVER, "evaluator.timeout_floor_s=0.5")
+"""What takes long is, once the baseline is measured: boards that hang do so for an hour."""
+QUICK = (*NEVER, "evaluator.repeats=3")
 
 
 def fake(*words: object) -> str:
@@ -190,7 +189,8 @@ def test_a_run_that_was_killed_while_boards_measured_goes_on_as_if_it_had_not_be
     ],
 )
 def test_a_mapping_that_a_board_cannot_measure_is_recorded_and_the_run_goes_on(tmp_path, mode, expected):
-    result = run(tmp_path / "r", fake(mode), gens=1, workers=4)
+    settings = HASTY if mode == "hang" else QUICK
+    result = run(tmp_path / "r", fake(mode), gens=1, workers=4, settings=settings)
     assert result.summary["evaluations"] == GENERATION
     assert set(statuses(tmp_path / "r")) == {"ok", expected}
     lines = (tmp_path / "r" / measurements.FILE).read_text().splitlines()
@@ -212,19 +212,21 @@ def test_a_crash_that_does_not_happen_again_costs_no_mapping(tmp_path, monkeypat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("evaluator", "message"),
+    ("evaluator", "within_s", "message"),
     [
         (
             fake("exit-at-once"),
+            43200,
             "the baseline cannot be measured: exited with code 3; last words: no such device",
         ),
-        (fake("deaf"), "the baseline cannot be measured: no answer within"),
+        (fake("deaf"), 0.1, "the baseline cannot be measured: no answer within 0.2 s"),
     ],
 )
-def test_a_board_that_never_measures_ends_in_one_line(tmp_path, capsys, evaluator, message):
+def test_a_board_that_never_measures_ends_in_one_line(tmp_path, capsys, evaluator, within_s, message):
     argv = ["run", "--workload", "alexnet", "--method", "random", "--gens", "1", "--out", str(tmp_path / "r")]
-    argv += [word for setting in QUICK[:2] for word in ("--set", setting)]
-    argv += ["--set", "evaluator.start_timeout_s=0.5", "--evaluator", evaluator]
+    for key in ("timeout_s", "start_timeout_s"):
+        argv += ["--set", f"evaluator.{key}={within_s}"]
+    argv += ["--evaluator", evaluator]
     assert main(argv) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -274,8 +276,7 @@ def test_one_board_that_dies_leaves_its_work_to_the_others(tmp_path):
         mapping = sample_uniformly(problem, keys)
         boards.submit(proposals(mapping, "test").numbered(0), keys)
         rows = 0
-        deadline = time.monotonic() + 20
-        while rows < 60 and time.monotonic() < deadline:
+        while rows < 60:
             rows += sum(len(part) for part, _ in boards.ready(0.5))
         assert rows == 60
     finally:
@@ -315,10 +316,9 @@ def test_a_quiet_board_measures_each_mapping_once(tmp_path):
 
 
 def test_a_mapping_far_slower_than_the_best_is_not_waited_for(tmp_path):
-    begun = time.monotonic()
-    run(tmp_path / "r", fake("hang"), gens=1, workers=8, settings=("evaluator.timeout_floor_s=0.3",))
+    """Else it would be for a day."""
+    run(tmp_path / "r", fake("hang"), gens=1, workers=8, settings=HASTY)
     assert statuses(tmp_path / "r").count("timeout") > 2
-    assert time.monotonic() - begun < 30
 
 
 def test_damaged_lines_of_the_cache_are_passed_over(tmp_path):
@@ -425,7 +425,7 @@ def test_a_run_is_resumed_by_its_folder_alone(tmp_path):
 
 def test_settings_of_an_evaluator_need_one(tmp_path):
     with pytest.raises(InputError, match=r"--set evaluator\.timeout_s: expected --evaluator, found none"):
-        api.search("alexnet", gens=1, out=tmp_path / "r", settings=["evaluator.timeout_s=3"])
+        api.search("alexnet", gens=1, out=tmp_path / "r", settings=["evaluator.timeout_s=30"])
 
 
 def test_failures_and_the_interval_are_said_at_the_end(tmp_path, capsys):
@@ -438,24 +438,26 @@ def test_failures_and_the_interval_are_said_at_the_end(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_after_the_seconds_no_measurement_starts_and_a_longer_run_is_the_same(tmp_path):
+def test_after_the_seconds_no_measurement_starts_and_a_longer_run_is_the_same(tmp_path, monkeypatch):
+    """Of a clock that each measurement moves by a second."""
     begun: list[float] = []
+    monkeypatch.setattr("egrl.core.loop.clock", lambda: float(len(begun)))
 
     def board(rows: list[dict[str, str]]) -> float:
         begun.append(time.monotonic())
-        time.sleep(0.05)
         return latency(rows)
 
     def latency(rows: list[dict[str, str]]) -> float:
         return 1e-3 / (1 + sum(row.get(head) == "sram" for row in rows for head in row))
 
     short = api.search(
-        "alexnet", method="random", seconds=1.0, evaluator=board, workers=2, out=tmp_path / "a"
+        "alexnet", method="random", seconds=30.0, evaluator=board, workers=2, out=tmp_path / "a"
     )
     assert short.summary["complete"]
-    assert short.summary["seconds"] >= 1.0
-    longer = api.search(resume=tmp_path / "a", seconds=2.0, evaluator=board, workers=2)
+    assert short.summary["seconds"] >= 30.0
+    longer = api.search(resume=tmp_path / "a", seconds=60.0, evaluator=board, workers=2)
     count = longer.summary["evaluations"]
+    assert short.summary["evaluations"] < count
     assert len(begun) <= count + 2 * 6 + 2 * 2  # the baseline twice, and what was under way at both ends
     api.search("alexnet", method="random", evals=count, evaluator=latency, out=tmp_path / "b")
     ran = [PastRun.read(tmp_path / name).evaluations().mapping for name in ("a", "b")]

@@ -1,7 +1,8 @@
 """A process that runs `egrl` commands in children and kills them with SIGKILL; used by test_killed.py.
 
-usage: python killing.py OUT SEED KILLS TIMES… — interrupts one run in OUT KILLS times at random instants, then
-once before each of the TIMES-th calls into fsync, rename and truncate, resuming it each time, and lets it finish.
+usage: python killing.py OUT SEED KILLS TIMES… — interrupts one run in OUT KILLS times, each a little after the run is
+further on, up to its middle, then once before each of the TIMES-th calls into fsync, rename and truncate, resuming it
+each time, and lets it finish.
 """
 
 from __future__ import annotations
@@ -24,12 +25,22 @@ ARGS = [
     "--set", "method.critic.width=8", "--set", "method.batch=2",
     "--set", "method.critic.use=off",
 ]  # fmt: skip
+ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 def command(out: str) -> list[str]:
     """Begin the run, or go on with it."""
     started = os.path.exists(os.path.join(out, "config.toml"))
     return ["run", "--resume", out, "--quiet"] if started else ["run", *ARGS, "--out", out]
+
+
+def generations(out: str) -> int:
+    """How many are written."""
+    try:
+        with open(os.path.join(out, "metrics.csv")) as stream:
+            return max(0, len(stream.readlines()) - 1)
+    except FileNotFoundError:
+        return 0
 
 
 def child(argv: list[str], before: Callable[[], None]) -> int:
@@ -68,9 +79,13 @@ def run() -> int:
     out, seed, kills, *calls = sys.argv[1:]
     rng = random.Random(int(seed))
     died = 0
-    for _ in range(int(kills)):
+    for number in range(int(kills)):
         pid = child(command(out), lambda: None)
-        time.sleep(rng.uniform(0.02, 1.2))
+        while (
+            generations(out) < GENS * number // (2 * int(kills)) and os.waitid(os.P_PID, pid, ENDED) is None
+        ):
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 0.3))  # wherever it is by then: most of the run is left
         os.kill(pid, signal.SIGKILL)
         died += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
     for number in calls:

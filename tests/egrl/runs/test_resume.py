@@ -58,8 +58,8 @@ def test_resuming_a_finished_run_changes_nothing_and_says_so(run, capsys):
 def test_a_larger_budget_is_named_as_it_is_typed():
     config = RunConfig(RunOptions(workload="alexnet", evals=1_234_569), None, AnnealingConfig())
     assert nothing_left(config, "budget", Path("r")).endswith("egrl run --resume r --evals 2469138")
-    config = RunConfig(RunOptions(seconds=0.5), None, AnnealingConfig())
-    assert nothing_left(config, "budget", Path("r")).endswith("--seconds 1")
+    config = RunConfig(RunOptions(seconds=30.0), None, AnnealingConfig())
+    assert nothing_left(config, "budget", Path("r")).endswith("--seconds 60")
 
 
 def test_a_second_control_c_names_the_generation_that_is_saved(run, capsys, monkeypatch):
@@ -87,14 +87,13 @@ def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
         "--out",
         str(out),
     ]
-    process = subprocess.Popen([*argv, "--gens", "100000"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*argv, "--gens", "100000000"], stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 90
         while not (out / "metrics.csv").exists():
-            assert time.monotonic() < deadline
+            assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=240)
+        _, errors = process.communicate()
     finally:
         process.kill()
     assert process.returncode == 130
@@ -104,7 +103,7 @@ def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
     assert "Traceback" not in errors
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["generations"], summary["complete"]) == (done, False)
-    assert main(["run", "--resume", str(out), "--gens", "100001", "--seconds", "1", "--quiet"]) == 2
+    assert main(["run", "--resume", str(out), "--gens", "100000001", "--seconds", "60", "--quiet"]) == 2
 
 
 def test_a_run_in_use_is_refused(run, capsys):
