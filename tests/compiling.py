@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from clocks import Ticking
 from torch import nn
 
+from egrl.integrations.pytorch import asked
 from egrl.integrations.pytorch.peak import peak_of
+from hwsim.training.exact import solve
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
@@ -20,11 +23,22 @@ QUIET = [
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """No graph of another test."""
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No graph of another test; and `exact` searches for so many looks at a clock, not seconds."""
+    monkeypatch.setattr(solve, "clock", Ticking().monotonic)
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
+
+
+def limit_evaluations(monkeypatch: pytest.MonkeyPatch, evals: int) -> None:
+    """Plans are searched for by so many evaluations where their searches would use up all of their seconds."""
+    search = asked.search
+
+    def counted(problem: Any, *, seconds: float | None, **given: Any) -> Any:
+        return search(problem, evals=None if seconds is None else evals, **given)
+
+    monkeypatch.setattr(asked, "search", counted)
 
 
 def gradients(model: nn.Module, function: Callable[..., Any], inputs: Sequence[Any]) -> list[torch.Tensor]:

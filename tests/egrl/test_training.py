@@ -28,7 +28,7 @@ def step(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(step: Path) -> Path:
     out = step.parent / "run"
-    argv = ["run", "--problem", "training", "--workload", str(step), *LIMIT, "--set", "method.seconds=5"]
+    argv = ["run", "--problem", "training", "--workload", str(step), *LIMIT, "--set", "method.seconds=60"]
     assert main([*argv, "--quiet", "--out", str(out)]) == 0
     return out
 

@@ -7,10 +7,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import refuse
 
+from egrl import api
 from egrl.core.failure import RunFailure
 from make_sharding import make
 from papers.processes import Call
@@ -44,11 +46,18 @@ def in_turn(calls: Sequence[Call], jobs: int) -> Iterator[tuple[str, str | None]
 def made(instances, tmp_path_factory) -> tuple[Path, Plan]:
     """The folder of a tiny plan."""
     out = tmp_path_factory.mktemp("shard") / "out"
-    plan = replace(
-        Plan(), instances=str(instances), methods=("exact", "annealing"), seeds=2, rival_seeds=2, share=0.002
-    )
+    plan = replace(Plan(), instances=str(instances), methods=("exact", "annealing"), seeds=2, rival_seeds=2)
+    search = api.search
+
+    def counted(*given: Any, **named: Any) -> Any:
+        """`exact` ends when it has proved its best; no other method ends before its limit."""
+        if named.get("method") == "annealing":
+            named |= {"seconds": None, "evals": 210}
+        return search(*given, **named)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shard_run, "in_processes", in_turn)
+        patch.setattr(api, "search", counted)
         assert reproduce(plan, out, 1, lambda line: None) == out / "report.md"
     return out, plan
 

@@ -120,7 +120,7 @@ def test_a_mapping_file_is_packed_as_the_run_is(run, tmp_path, capsys):
 
 def test_what_cannot_be_packed_is_written_named_and_an_exit_code_of_1(run, cramped, tmp_path, capsys):
     out = tmp_path / "a.json"
-    argv = ["allocate", "--workload", "alexnet", "--chip", str(cramped), "-o", str(out), "--seconds", "1"]
+    argv = ["allocate", "--workload", "alexnet", "--chip", str(cramped), "-o", str(out), "--seconds", "600"]
     argv += ["--mapping", str(run / "best_mapping.json")]
     assert main(argv) == 1
     captured = capsys.readouterr()

@@ -45,7 +45,7 @@ def test_a_run_says_what_was_taken_and_keeps_it(tmp_path, capsys):
         "--method",
         "auto",
         "--set",
-        "method.seconds=5",
+        "method.seconds=600",
         "--out",
         str(out),
     ]
@@ -87,7 +87,7 @@ def test_with_neither_method_nor_budget_nor_board_it_is_taken(tmp_path, capsys):
     [
         {"gens": 1},
         {"evals": 5},
-        {"seconds": 0.01},
+        {"seconds": 1e-9},
         {"preset": "paper", "evals": 5},
         {"evals": 5, "evaluator": lambda mapping: 1e-3},
         {"on_generation": lambda row: True},

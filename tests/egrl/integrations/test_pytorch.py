@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from compiling import DEVICES, QUIET, fresh, gradients, hold_to_plan  # noqa: F401  (a fixture of all)
+from compiling import DEVICES, QUIET, fresh, gradients, hold_to_plan, limit_evaluations  # noqa: F401  (a fixture of all)
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -148,9 +148,10 @@ def test_attention_whose_results_are_kept_does_not_run_again() -> None:
     ]
 
 
-def test_a_limit_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_limit_is_kept(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_evaluations(monkeypatch, 420)
     model, inputs = net()
-    with training.memory_limit(fraction=0.85, method="annealing", seconds=0.5, quiet=True) as made:
+    with training.memory_limit(fraction=0.85, method="annealing", quiet=True) as made:
         step = torch.compile(model, backend="aot_eager")
     step(*inputs).backward()
     assert "estimated" not in caplog.text
@@ -190,9 +191,10 @@ def test_enough_memory_keeps_everything(capsys: pytest.CaptureFixture[str]) -> N
     assert "within the limit with every value kept" in capsys.readouterr().err
 
 
-def test_too_little_memory_is_an_error_that_names_what_is_large() -> None:
+def test_too_little_memory_is_an_error_that_names_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_evaluations(monkeypatch, 210)
     model, inputs = net()
-    with training.memory_limit("100 KiB", method="annealing", seconds=0.2, quiet=True):
+    with training.memory_limit("100 KiB", method="annealing", quiet=True):
         step = torch.compile(model, backend="aot_eager")
     with pytest.raises(Exception, match=r"expected a limit of at least \d+ bytes") as caught:
         step(*inputs)
@@ -306,9 +308,10 @@ def test_sparse_gradients_are_cut_as_pytorch_does(capsys: pytest.CaptureFixture[
     assert "is a sparse tensor" in capsys.readouterr().err
 
 
-def test_methods_that_change_the_number_of_threads_may_plan() -> None:
+def test_methods_that_change_the_number_of_threads_may_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_evaluations(monkeypatch, 63)
     model, inputs = net()
-    with training.memory_limit(fraction=0.9, method="ea", seconds=0.5, quiet=True) as made:
+    with training.memory_limit(fraction=0.9, method="ea", quiet=True) as made:
         step = torch.compile(model, backend="aot_eager")
     step(*inputs).backward()
     assert len(made) == 1
@@ -330,10 +333,11 @@ def test_a_plan_that_names_other_values_is_refused(tmp_path: Path) -> None:
         step(*inputs)
 
 
-def test_a_plan_is_a_file(tmp_path: Path) -> None:
+def test_a_plan_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_evaluations(monkeypatch, 210)
     model, inputs = net()
     file = tmp_path / "plan.json"
-    with training.memory_limit(fraction=0.85, method="annealing", seconds=0.3, quiet=True, save=file) as made:
+    with training.memory_limit(fraction=0.85, method="annealing", quiet=True, save=file) as made:
         torch.compile(model, backend="aot_eager")(*inputs)
     assert plans.read(str(file)) == list(made)
     torch._dynamo.reset()
@@ -344,8 +348,9 @@ def test_a_plan_is_a_file(tmp_path: Path) -> None:
     assert again == made
 
 
-def test_a_plan_says_what_it_left_free(tmp_path: Path) -> None:
-    limit = Limit(None, 0.9, 0, "annealing", 0.3, 0)
+def test_a_plan_says_what_it_left_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_evaluations(monkeypatch, 210)
+    limit = Limit(None, 0.9, 0, "annealing", 20.0, 0)
     model, inputs = net()
     step = training.capture(model, *inputs)
     plan, _ = limit.plan(step, margin=0.05)

@@ -32,7 +32,7 @@ def test_what_earlier_graphs_hold_is_said() -> None:
         torch._dynamo.graph_break()
         return second(x).sum()
 
-    with training.memory_limit("600 KiB", seconds=1, quiet=True):
+    with training.memory_limit("600 KiB", seconds=60, quiet=True):
         step = torch.compile(broken, backend="aot_eager")
     with pytest.raises(
         Exception,
@@ -56,7 +56,7 @@ def test_of_several_graphs_each_leaves_room_for_what_others_hold() -> None:
 
     parameters = [*first.parameters(), *second.parameters()]
     there = sum(t.nbytes for t in (*parameters, x))
-    with training.memory_limit("1250 KiB", seconds=2, quiet=True) as made:
+    with training.memory_limit("1250 KiB", seconds=60, quiet=True) as made:
         step = torch.compile(broken, backend="aot_eager")
     step(x).backward()
     for parameter in parameters:
@@ -137,7 +137,7 @@ def cleared(model: nn.Module, x: torch.Tensor) -> None:
 
 def test_a_graph_that_runs_several_times_is_no_silent_breach(capsys: pytest.CaptureFixture[str]) -> None:
     model, x, whole, _ = layers_and_input()
-    with training.memory_limit(int(0.6 * whole), seconds=2, quiet=True) as made:
+    with training.memory_limit(int(0.6 * whole), seconds=60, quiet=True) as made:
         step = torch.compile(model, backend="aot_eager")
     step(x).backward()
     step(x).backward()
@@ -149,7 +149,7 @@ def test_a_graph_that_runs_several_times_is_no_silent_breach(capsys: pytest.Capt
 
 def test_what_is_reserved_is_no_room_for_open_runs(capsys: pytest.CaptureFixture[str]) -> None:
     model, x, whole, _ = layers_and_input()
-    with training.memory_limit(int(2.6 * whole), reserved=2 * whole, seconds=2, quiet=True):
+    with training.memory_limit(int(2.6 * whole), reserved=2 * whole, seconds=60, quiet=True):
         step = torch.compile(model, backend="aot_eager")
     step(x).backward()
     assert "above the limit of" in capsys.readouterr().err
@@ -159,11 +159,11 @@ def test_gradients_of_runs_that_have_ended_take_room_too() -> None:
     """Parameters and their gradients are most of these layers: what is kept hardly counts."""
     layers = [Wide() for _ in range(8)]
     least = 2 * sum(parameter.nbytes for layer in layers for parameter in layer.parameters())
-    with training.memory_limit(int(0.95 * least), runs=8, seconds=2, quiet=True):
+    with training.memory_limit(int(0.95 * least), runs=8, seconds=60, quiet=True):
         compiled = [torch.compile(layer, backend="aot_eager") for layer in layers]
     with pytest.raises(training.MemoryLimitError, match="within which 8 runs of one graph fit"):
         compiled[0](torch.randn(8, 256, requires_grad=True))
-    with training.memory_limit(int(1.4 * least), runs=8, seconds=2, quiet=True):
+    with training.memory_limit(int(1.4 * least), runs=8, seconds=60, quiet=True):
         compiled = [torch.compile(layer, backend="aot_eager") for layer in layers]
     x = torch.randn(8, 256, requires_grad=True)
 
@@ -199,7 +199,7 @@ def test_told_how_often_a_graph_runs_a_plan_leaves_room_for_all(
     wanted = gradients(model, model, [x])
     cleared(model, x)
     limit = int(0.6 * whole)
-    with training.memory_limit(limit, seconds=6, quiet=True, runs=8) as made:
+    with training.memory_limit(limit, seconds=60, quiet=True, runs=8) as made:
         if each_by_itself:
             compiled = nn.ModuleList(torch.compile(layer, backend=backend) for layer in model.layers)
 
@@ -229,7 +229,7 @@ def test_more_layers_than_pytorch_has_backends_for_are_all_planned_after_a_valid
     cleared(model, x)
     limit = int(0.6 * (there + peak_of(lambda: model(x).backward(), CPU)))
     cleared(model, x)
-    with training.memory_limit(limit, seconds=6, quiet=True, runs=12) as made:
+    with training.memory_limit(limit, seconds=60, quiet=True, runs=12) as made:
         compiled = [torch.compile(layer, backend="aot_eager") for layer in model.layers]
 
     def step(x: torch.Tensor) -> torch.Tensor:
@@ -247,7 +247,7 @@ def test_more_layers_than_pytorch_has_backends_for_are_all_planned_after_a_valid
 def test_modules_of_one_class_with_other_sizes_are_planned_for_themselves() -> None:
     one, other = Wide(), Wide()
     other.inner = nn.Linear(256, 64)
-    with training.memory_limit("1 GiB", seconds=1, quiet=True) as made:
+    with training.memory_limit("1 GiB", seconds=60, quiet=True) as made:
         compiled = [torch.compile(each, backend="aot_eager") for each in (one, other)]
     x = torch.randn(8, 256)
     for each in compiled:
@@ -257,7 +257,7 @@ def test_modules_of_one_class_with_other_sizes_are_planned_for_themselves() -> N
 
 def test_room_enough_for_all_runs_keeps_every_value() -> None:
     layer = Wide()
-    with training.memory_limit("1 GiB", runs=2, seconds=1, quiet=True) as made:
+    with training.memory_limit("1 GiB", runs=2, seconds=60, quiet=True) as made:
         step = torch.compile(layer, backend="aot_eager")
     step(torch.randn(512, 256)).mean().backward()
     (plan,) = made
@@ -269,7 +269,7 @@ def test_runs_that_have_ended_hold_nothing() -> None:
     """A graph that was planned before, whose step is over, leaves the whole limit to another."""
     first, second = Layer(), Layer()
     x = torch.randn(1024, 64)
-    with training.memory_limit("9 MiB", seconds=2, quiet=True) as made:
+    with training.memory_limit("9 MiB", seconds=60, quiet=True) as made:
         one = torch.compile(lambda x: first(x).square().mean(), backend="aot_eager")
         other = torch.compile(lambda x: second(x).square().sum(), backend="aot_eager")
     one(x).backward()
@@ -309,7 +309,7 @@ def test_the_peak_of_a_given_plan_is_not_taken_from_its_file(
         torch.ones(64, 32),
     )
     file = tmp_path / "plan.json"
-    with training.memory_limit(fraction=0.9, seconds=1, quiet=True, save=file) as made:
+    with training.memory_limit(fraction=0.9, seconds=60, quiet=True, save=file) as made:
         torch.compile(lambda x: model(x).sum(), backend="aot_eager")(inputs)
     everything = [replace(made[0], peak_bytes=0, limit_bytes=made[0].peak_bytes // 2)]
     for given, told in ((made, False), (everything, True)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
+from compiling import QUIET, fresh, limit_evaluations  # noqa: F401  (a fixture of all)
 
 import egrl.integrations.pytorch as training
 from egrl.integrations.pytorch import joint
@@ -56,8 +56,9 @@ def test_a_module_has_one_name_whatever_dynamo_calls_it(path: str) -> None:
     assert joint._module(node) == "blocks.0.up"
 
 
-def test_too_little_memory_names_tensors_by_their_modules() -> None:
-    with training.memory_limit("20 KiB", method="annealing", seconds=0.2, quiet=True):
+def test_too_little_memory_names_tensors_by_their_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_evaluations(monkeypatch, 210)
+    with training.memory_limit("20 KiB", method="annealing", quiet=True):
         step = torch.compile(Net(), backend="aot_eager")
     with pytest.raises(Exception, match=r"expected a limit") as caught:
         step(torch.randn(64, 16))
@@ -66,10 +67,11 @@ def test_too_little_memory_names_tensors_by_their_modules() -> None:
 
 @pytest.mark.parametrize(("loss", "hinted"), [(True, False), (False, True)])
 def test_large_results_are_said_to_be_used_outside(
-    loss: bool, hinted: bool, capsys: pytest.CaptureFixture[str]
+    loss: bool, hinted: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    limit_evaluations(monkeypatch, 210)
     model: Any = Net(loss)
-    with training.memory_limit(fraction=0.95, method="annealing", seconds=0.2):
+    with training.memory_limit(fraction=0.95, method="annealing"):
         model.compile(backend="aot_eager")
     model(torch.randn(256, 16)).sum().backward()
     said = capsys.readouterr().err.splitlines()
@@ -81,7 +83,7 @@ def test_what_pytorch_leaves_uncompiled_is_said_once_and_what_it_compiles_is_not
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     recurrent, x = torch.nn.LSTM(16, 16, batch_first=True), torch.randn(4, 5, 16)
-    with training.memory_limit("1 GiB", seconds=1) as made:
+    with training.memory_limit("1 GiB") as made:
         module = torch.compile(recurrent, backend="aot_eager")
         function = torch.compile(lambda x: recurrent(x)[0].square().mean(), backend="aot_eager")
         planned = torch.compile(Net(), backend="aot_eager")
@@ -99,7 +101,7 @@ def test_what_pytorch_leaves_uncompiled_is_said_once_and_what_it_compiles_is_not
 @pytest.mark.parametrize("as_module", [True, False])
 def test_a_limit_that_nothing_keeps_to_ends_in_the_users_own_traceback(as_module: bool) -> None:
     net = Net()
-    with training.memory_limit("1 KiB", seconds=1, quiet=True):
+    with training.memory_limit("1 KiB", seconds=60, quiet=True):
         step = torch.compile(net if as_module else lambda x: net(x), backend="aot_eager")
     with pytest.raises(training.MemoryLimitError, match=r"found 1024 bytes \(1 KiB\)") as caught:
         step(torch.randn(8, 16))

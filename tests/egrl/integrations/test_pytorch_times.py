@@ -142,7 +142,7 @@ def test_one_process_measures_and_another_waits_and_reads_what_it_found(
     monkeypatch.setattr(times, "_time_alone", time_alone)
     times.measure(graph)
     found = sum(not timing.estimated for timing in times.known.values())
-    assert int(order[0].communicate(timeout=60)[0]) == found > 0
+    assert int(order[0].communicate()[0]) == found > 0
 
 
 def test_estimated_times_are_not_kept(measured: list[str]) -> None:

@@ -39,9 +39,9 @@ def other_chip(folder: Path, old: str = "67200000000.0", new: str = "60000000000
 @pytest.mark.slow
 def test_bound_prints_a_certificate_and_writes_the_best_mapping(tmp_path, capsys):
     best = tmp_path / "best.json"
-    assert main(["bound", "--workload", "resnet18", "--seconds", "20", "--json", "-o", str(best)]) == 0
+    assert main(["bound", "--workload", "resnet18", "--seconds", "600", "--json", "-o", str(best)]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "egrl bound: proving a bound for resnet18 on nnpi, about 20 s at most\n"
+    assert captured.err == "egrl bound: proving a bound for resnet18 on nnpi, about 600 s at most\n"
     report = json.loads(captured.out)
     assert report["written"] == str(best)
     assert report["kind"] == "bound"
@@ -52,7 +52,7 @@ def test_bound_prints_a_certificate_and_writes_the_best_mapping(tmp_path, capsys
     mapping = mapping_file.read(str(best), problem)
     assert problem.judge(mapping) == []
     assert problem.model_cost(mapping) == report["best_known"]["cost"]
-    assert main(["bound", "--workload", "resnet18", "--mapping", str(best), "--seconds", "20"]) == 0
+    assert main(["bound", "--workload", "resnet18", "--mapping", str(best), "--seconds", "600"]) == 0
     text = capsys.readouterr().out
     assert "no mapping is faster than" in text
     assert "gap         none: the best known is proven to be the best possible" in text
@@ -85,7 +85,7 @@ def test_what_ships_is_shown_without_solving_unless_asked(tmp_path, capsys, monk
 @pytest.mark.slow
 def test_on_another_chip_the_mapping_that_ships_is_not_compared(tmp_path, capsys):
     chip = other_chip(tmp_path)
-    assert main(["bound", "--workload", "resnet18", "--chip", chip, "--seconds", "20", "--json"]) == 0
+    assert main(["bound", "--workload", "resnet18", "--chip", chip, "--seconds", "600", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["best_known"]["source"] != "package"
     assert any("not comparable" in remark for remark in report["remarks"])
@@ -98,7 +98,7 @@ def test_every_run_reports_its_gap(tmp_path):
     assert found["gap"] == pytest.approx(found["best"]["cost"] / found["bound"] - 1)
     assert found["gap"] >= 0
     chip = other_chip(tmp_path)
-    assert main([*argv, str(tmp_path / "b"), "--chip", chip, "--bound-seconds", "5"]) == 0
+    assert main([*argv, str(tmp_path / "b"), "--chip", chip, "--bound-seconds", "600"]) == 0
     found = summary(tmp_path / "b")
     assert found["gap"] >= 0
     assert found["bound_seconds"] > 0
@@ -116,7 +116,7 @@ def test_a_run_can_start_from_the_exact_solution_and_be_resumed(tmp_path):
         "--start",
         "exact",
         "--exact-seconds",
-        "5",
+        "600",
         "--method",
         "annealing",
     ]
@@ -132,7 +132,7 @@ def test_a_run_can_start_from_the_exact_solution_and_be_resumed(tmp_path):
 @pytest.mark.slow
 def test_the_method_exact_proposes_the_solution_and_finishes(tmp_path):
     out = tmp_path / "r"
-    argv = ["run", "--workload", "resnet18", "--method", "exact", "--set", "method.seconds=10", "--quiet"]
+    argv = ["run", "--workload", "resnet18", "--method", "exact", "--set", "method.seconds=600", "--quiet"]
     assert main([*argv, "--out", str(out)]) == 0
     found = summary(out)
     assert (found["evaluations"], found["complete"]) == (2, True)
@@ -195,26 +195,25 @@ def test_a_recorded_bound_only_rises(tmp_path):
 @pytest.mark.slow
 def test_bound_of_a_game_shows_the_best_reward_known_and_the_bound_on_rewards(tmp_path, capsys):
     best = tmp_path / "best.json"
-    argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "1"]
+    argv = ["bound", "--problem", "mmap", "--workload", "rnn_2", "--seconds", "600"]
     assert main([*argv, "--json", "-o", str(best)]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "egrl bound: proving a bound for dlrm_train on tpuv4i, about 1 s at most\n"
+    assert captured.err == "egrl bound: proving a bound for rnn_2 on tpuv4i, about 600 s at most\n"
     report = json.loads(captured.out)
     known = report["best_known"]["reward"]
     assert 0 < known < report["reward_bound"] < 1
     assert report["reward_gap"] == pytest.approx(report["reward_bound"] - known)
     assert main([*argv, "--mapping", str(best)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("dlrm_train on tpuv4i: no mapping has a reward above 0.3")
+    assert lines[0].startswith("rnn_2 on tpuv4i: no mapping has a reward above 0.9")
     assert lines[1].startswith("  proof       ")
-    assert " of the game (137 of 137 steps; " in lines[1]
+    assert " of the game (82 of 82 steps; " in lines[1]
     assert lines[2].startswith(f"  best known  {known:.4f} (")
     share = re.search(r"the best known has ([\d.]+)% of the bound$", lines[3])
     assert share is not None  # of this bound: what a time limit leaves differs from call to call
     assert float(share[1]) == pytest.approx(100 * known / float(lines[0].split()[-1]), abs=0.1)
     assert (
-        main(["evaluate", "--problem", "mmap", "--workload", "dlrm_train", "--mapping", str(best), "--json"])
-        == 0
+        main(["evaluate", "--problem", "mmap", "--workload", "rnn_2", "--mapping", str(best), "--json"]) == 0
     )
     assert json.loads(capsys.readouterr().out)["reward"] == pytest.approx(known)
 
@@ -248,8 +247,8 @@ def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
 
 @pytest.mark.slow
 def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
-    argv = ["run", "--problem", "mmap", "--workload", "dlrm_train", "--method", "random", "--gens", "1"]
-    argv += ["--bound-seconds", "1"]
+    argv = ["run", "--problem", "mmap", "--workload", "rnn_2", "--method", "random", "--gens", "1"]
+    argv += ["--bound-seconds", "600"]
     assert main([*argv, "--out", str(tmp_path / "a")]) == 0
     found = summary(tmp_path / "a")
     assert 0 < found["bound"] < found["best"]["cost"]
@@ -264,7 +263,7 @@ def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
 
 @pytest.mark.exhaustive
 def test_a_game_that_is_played_for_latency_is_bounded_in_its_cost(capsys):
-    argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "2"]
+    argv = ["bound", "--problem", "mmap", "--workload", "rnn_2", "--seconds", "600"]
     assert main([*argv, "--set", "problem.reward=latency", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["kind"] == "bound"
@@ -302,7 +301,7 @@ def test_bound_counts_the_best_of_the_users_own_runs(tmp_path, capsys):
     chip = other_chip(tmp_path)
     run = tmp_path / "run"
     found = api.search("alexnet", chip=chip, method="annealing", evals=400, bound_seconds=0.0, out=run)
-    argv = ["bound", "--workload", "alexnet", "--chip", chip, "--seconds", "0.01", "--json"]
+    argv = ["bound", "--workload", "alexnet", "--chip", chip, "--seconds", "1e-9", "--json"]
     assert main([*argv, "--run", str(run)]) == 0
     best = json.loads(capsys.readouterr().out)["best_known"]
     assert best["speedup"] >= found.speedup * (1 - 1e-9)

@@ -79,7 +79,7 @@ def test_the_solution_is_the_best_of_all_that_fit_and_impossible_means_that_none
             BanksProblem(program, on)
         return
     problem = BanksProblem(program, on)
-    solution = problem.solve(10, 0)
+    solution = problem.solve(600, 0)
     best = min(sum(m / rate[c] for m, c in zip(moved, choices, strict=True)) for choices in allowed)
     assert solution.cost == pytest.approx(problem.tables.fixed_s + best)
     assert solution.bound.cost <= solution.cost * (1 + 1e-9)
@@ -104,7 +104,7 @@ def test_a_pinned_tensor_takes_room_and_time_and_is_no_decision():
     banks = Banks((480, 160), (16, 16), {"t1": FAST})
     problem = BanksProblem(program, on, banks=banks)
     assert problem.space.live[:, 0].tolist() == [True, False, True]
-    assert problem.solve(5, 0).mapping[:, 0].tolist() == [SLOW, -1, SLOW]
+    assert problem.solve(600, 0).mapping[:, 0].tolist() == [SLOW, -1, SLOW]
     assert problem.moved_bytes(problem.baseline.mapping).tolist() == [160 * 3, 160 * 2]
     assert problem.judge(np.array([[FAST], [-1], [SLOW]], np.int16)) != []
 

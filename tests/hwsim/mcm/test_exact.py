@@ -66,7 +66,7 @@ def test_nodes_that_are_left_out_make_the_best_split_no_dearer_and_leave_room_fo
             smaller_selections(t, t.compute_s > 0)
         ):
             small = thin(t, kept)
-            listed = ideals(small, 10.0)
+            listed = ideals(small, 600.0)
             assert listed is not None
             cost, split = cheapest_chain(small, listed, np.inf, np.inf)
             assert cost <= best * (1 + 1e-12)
@@ -79,7 +79,7 @@ def test_nodes_that_are_left_out_make_the_best_split_no_dearer_and_leave_room_fo
 def test_a_graph_with_too_many_ideals_is_bounded_by_its_larger_nodes():
     """Two layers of bert_large are on one chip with two matrices of a third: 2 * 268.4 + 2 * 67.1 + 8.4 us."""
     problem = McmProblem(load("bert_large"), load_package("mcm36"))
-    found = problem.solve(120.0, 0)
+    found = problem.solve(600.0, 0)
     assert "smallest nodes" in found.bound.proof
     assert found.bound.cost == pytest.approx(679.48e-6, rel=1e-4)
     assert found.bound.cost <= found.cost <= 683e-6
@@ -107,7 +107,7 @@ def test_the_greedy_heuristic_fills_chips_in_order_and_keeps_the_triangle_rule()
 def test_copies_of_widely_read_nodes_do_not_spoil_the_bound():
     bert = McmProblem(load("bert:layers=3"), load_package("mcm36"), McmConfig(backtracks=50))
     assert bert.network.copy.any()
-    bound = bert.bound(20.0)
+    bound = bert.bound(600.0)
     assert bound is not None
     assert "ideals" in bound.proof
     assert bound.cost <= bert.baseline.cost
@@ -118,7 +118,7 @@ def test_copies_of_widely_read_nodes_do_not_spoil_the_bound():
 def test_published_optima_are_found_and_proved(name, chips, optimum):
     instance = read_instance(str(SHARED / f"{name}_inference.json.gz"))
     problem = McmProblem(instance, load_package("profiled"), McmConfig(chips=chips))
-    found = problem.solve(60.0, 0)
+    found = problem.solve(600.0, 0)
     assert found.cost == pytest.approx(optimum, rel=1e-5)
     assert found.bound.cost == pytest.approx(found.cost, rel=1e-8)
     assert problem.judge(found.mapping) == []

@@ -116,7 +116,7 @@ def test_one_chip_takes_everything():
     problem = McmProblem(CHAIN, package(chips=1))
     assert problem.baseline.cost == 10.0
     assert isinstance(problem, HasModel)
-    assert problem.solve(1.0, 0).bound.cost == pytest.approx(10.0)
+    assert problem.solve(600.0, 0).bound.cost == pytest.approx(10.0)
 
 
 def test_choices_are_stages_only_where_data_flows_forward():

@@ -255,7 +255,7 @@ def test_an_estimate_of_the_program_is_not_far_below_its_size():
 def test_limits_out_of_range_are_refused(wrong):
     tables = build_tables(load("alexnet"), load_chip("nnpi"))
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        solve(tables, **{"time_limit_s": 1.0, **wrong})
+        solve(tables, **{"time_limit_s": LIMIT_S, **wrong})
 
 
 @settings(SMALL, max_examples=50)
