@@ -205,4 +205,4 @@ def test_a_hundred_thousand_buffers_are_read_in_seconds():
     text = to_json(program)
     began = time.process_time()
     assert from_json(text, "there") == program
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 30  # one; what is quadratic takes hours

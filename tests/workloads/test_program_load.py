@@ -121,7 +121,7 @@ def test_a_large_program_is_loaded_quickly():
     data = lzma.compress(to_json(load_program("gpt_36_layers_train")).encode())
     began = time.process_time()
     from_json(lzma.decompress(data).decode(), "there")
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 3  # a tenth
 
 
 def test_names_are_found_however_they_are_spelled():

@@ -196,7 +196,7 @@ def test_a_million_ops_are_refused_within_seconds():
     started = time.process_time()
     with pytest.raises(InputError, match="at most 100000 ops, found 1000000"):
         from_json(text, "f")
-    assert time.process_time() - started < 3
+    assert time.process_time() - started < 3  # a tenth: no op is looked at
 
 
 def test_ops_without_shapes_are_bounded_too():

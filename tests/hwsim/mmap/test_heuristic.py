@@ -133,7 +133,7 @@ def test_ten_thousand_buffers_take_a_few_seconds():
     problem = MmapProblem(program, chip)
     start = time.process_time()
     layout = heuristic_layout(program, problem.tables, chip.cmem.granule_bytes)
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 10  # a tenth; what is quadratic takes minutes
     assert latency_s(problem.tables, layout) < problem.tables.none_s
 
 
