@@ -97,7 +97,7 @@ def test_it_pickles_and_says_whose_costs_these_are(problem):
 
 
 def test_a_plan_is_the_contest_s_own_output_and_is_read_back(problem):
-    mapping = problem.solve(5.0, 0, problem.baseline.mapping).mapping
+    mapping = problem.solve(600.0, 0, problem.baseline.mapping).mapping
     text = problem.plan_text(mapping)
     steps = read_schedule(text, problem.instance, "plan")
     verdict = replay(problem.instance, steps)
@@ -184,8 +184,9 @@ def test_an_op_that_fits_nowhere_is_refused():
     "method", ["random", "annealing", "ea", "exact", pytest.param("egrl", marks=pytest.mark.exhaustive)]
 )
 def test_methods_of_egrl_search_it(method):
+    """`exact`, which does not prove this one, answers after a second; two milliseconds are enough for a better one."""
     problem = Mlsys2026(replace(made(2, ops=12), capacity=8000, bandwidth=2))
-    budget = {"seconds": 2.0} if method == "exact" else {"evals": 63}
+    budget = {"evals": 1 if method == "exact" else 63}
     result = egrl.search(problem, method=method, seed=0, start="cold", **budget)
     assert result.speedup > 1.0
     assert problem.judge(result.mapping) == []
