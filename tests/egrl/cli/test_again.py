@@ -97,6 +97,6 @@ def test_a_quiet_comparison_prints_nothing(capsys, tmp_path):
     assert (tmp_path / "c" / "comparison.md").is_file()
     refuse(
         capsys,
-        [*argv, "--seconds", "1", "--out", "x"],
+        [*argv, "--seconds", "60", "--out", "x"],
         "expected one of --gens, --evals and --seconds, found --evals, --seconds",
     )

@@ -175,7 +175,7 @@ MISTAKES = [
         "--methods: expected different names, found 'random,random'",
     ),
     (
-        "compare --workload bert --methods random --out c --evals 21 --seconds 1",
+        "compare --workload bert --methods random --out c --evals 21 --seconds 60",
         "--evals, --seconds",
         "expected one of --gens, --evals and --seconds, found --evals, --seconds",
     ),

@@ -146,7 +146,7 @@ def test_a_config_file_that_is_none_is_refused_in_one_line(text):
 
 @pytest.mark.parametrize(
     ("options", "evaluations", "seconds"),
-    [({}, 4200, None), ({"gens": 7}, 147, None), ({"evals": 62}, 62, None), ({"seconds": 1.5}, None, 1.5)],
+    [({}, 4200, None), ({"gens": 7}, 147, None), ({"evals": 62}, 62, None), ({"seconds": 15.0}, None, 15.0)],
 )
 def test_a_budget_is_evaluations_or_seconds(options, evaluations, seconds):
     assert Budget.of(RunOptions(**options).budget()) == Budget(evaluations, seconds)

@@ -169,9 +169,9 @@ def test_a_pretraining_in_two_sittings_equals_one_in_one(pretrained, tmp_path):
 
 def test_a_pretraining_may_be_given_seconds(tmp_path):
     out = tmp_path / "p"
-    assert pretrain(out, "--seconds", "0.1") == 0
+    assert pretrain(out, "--seconds", "1e-9") == 0
     document = json.loads((out / "pretraining.json").read_text())
-    assert document["options"]["seconds"] == 0.1
+    assert document["options"]["seconds"] == 1e-9
     assert "gens" not in document["options"]
 
 
@@ -180,7 +180,7 @@ def test_what_is_wrong_with_a_pretraining_of_agents_is_said_in_one_line(tmp_path
     refuse(capsys, [*argv, "muzero"], "muzero cannot serve problem nnpi", "no game")
     refuse(capsys, [*argv, "ea"], "--method: expected one that trains on several workloads (es, muzero, ppo)")
     refuse(capsys, [*argv, "muzro"], "--method: expected one of", "muzro")
-    refuse(capsys, [*argv, "es", "--gens", "2", "--seconds", "1"], "found --gens, --seconds")
+    refuse(capsys, [*argv, "es", "--gens", "2", "--seconds", "60"], "found --gens, --seconds")
     refuse(capsys, [*argv, "es", "--seconds", "-1"], "--seconds: expected at least 0, found -1")
     slots = ["--problem", "mmap", "--set", "method.slots=1"]
     refuse(capsys, [*argv, "muzero", *slots], "method.slots: expected at least 2 for 2 workloads")
