@@ -21,9 +21,9 @@ from workloads.errors import InputError
 
 TINY = replace(
     Plan.quick(),
-    budgets=((16, 30.0),),
+    budgets=((16, 86400.0),),
     methods=("tag", "dp"),
-    first_pass_seconds=60.0,
+    first_pass_seconds=86400.0,
     evaluations=30,
     seeds=1,
     rounds=3,
