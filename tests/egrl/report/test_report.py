@@ -355,7 +355,7 @@ def test_a_search_of_two_evaluations_is_a_sentence_and_no_figure(runs, tmp_path)
         "--method",
         "exact",
         "--set",
-        "method.seconds=1",
+        "method.seconds=600",
         "--out",
         str(short),
     ]
