@@ -9,6 +9,7 @@ from pathlib import Path
 import grimp
 import numpy as np
 import pytest
+from budgets import EXCEPTIONS, NAME, Budget, short_budgets
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -19,6 +20,8 @@ MOST_LINES = 500
 LONG = 60
 MOST_LONG = 10
 """Functions of more than `LONG` lines."""
+SAMPLES = ("budgets.py", "test_architecture.py")
+"""Files of the tests that name short budgets and pass none."""
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +92,60 @@ def test_few_functions_are_long():
         if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= LONG
     ]
     assert len(long) <= MOST_LONG, "\n".join(long)
+
+
+def test_no_test_has_so_few_seconds_that_a_machine_decides_what_is_done_by_then():
+    files = [path for folder in ("tests", "plugins") for path in sorted((ROOT / folder).rglob("*.py"))]
+    found = [
+        budget
+        for path in files
+        if path.name not in SAMPLES and "tests" in path.relative_to(ROOT).parts
+        for budget in short_budgets(path.relative_to(ROOT), path.read_text(encoding="utf-8"))
+    ]
+    assert len(files) > 300
+    wrong = [str(budget) for budget in found if (budget.file.name, budget.words) not in EXCEPTIONS]
+    assert not wrong, "\n".join(wrong)
+    assert {(budget.file.name, budget.words) for budget in found} == set(EXCEPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("search(problem, seconds=0.5)", "seconds=0.5"),
+        ("replace(plan, bound_seconds=4.9, seeds=2)", "bound_seconds=4.9"),
+        ("solve(tables, time_limit_s=3)", "time_limit_s=3"),
+        ("budget = {'seconds': 2.0}", "seconds=2.0"),
+        ("main(['run', '--bound-seconds', '1'])", "--bound-seconds 1"),
+        ("main([*run, '--set', 'method.seconds=1'])", "seconds=1"),
+        ("main('bound --workload bert --seconds 0.2 --json'.split())", "--seconds 0.2"),
+        ("SETTINGS = ('evaluator.timeout_s=4',)", "timeout_s=4"),
+    ],
+)
+def test_budgets_of_few_seconds_are_found_however_they_are_passed(text, words):
+    assert short_budgets(Path("test_x.py"), f"x = 1\n{text}\n") == [Budget(Path("test_x.py"), 2, words)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "search(problem, seconds=60.0, bound_seconds=0.0, checkpoint_seconds=1.0)",
+        "main(['run', '--seconds', '1e-9', '--set', 'method.seconds=600'])",
+        "search.tell(batch, [1.0], op_seconds=2.0)",
+        "summary = {'evaluations': 42, 'seconds': 3.2}",
+        "refuse('--seconds: expected at least 0, found 1')",
+    ],
+)
+def test_budgets_that_are_over_at_once_or_long_and_seconds_of_results_are_let_pass(text):
+    assert short_budgets(Path("test_x.py"), text) == []
+
+
+def test_options_in_seconds_are_known_to_the_check_of_budgets():
+    named = [
+        node.target.id
+        for path in (ROOT / "egrl" / "runs" / "config.py", ROOT / "egrl" / "measure" / "config.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    ]
+    seconds = [name for name in named if name.endswith(("seconds", "_s"))]
+    assert len(seconds) >= 7
+    assert [name for name in seconds if not NAME.fullmatch(name)] == []
