@@ -1,13 +1,17 @@
 """Compile a hot loop with numba, and keep the machine code on disk (`hwsim/kernel_cache.py`).
 
-If the cache folder cannot be written, every process compiles for itself.
+If the cache folder cannot be written, every process compiles for itself. If EGRL_COMPILE_TIMES names a folder, every
+process writes there what it compiled and how long that took (`tools/compile_times.py` prints it).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import njit
@@ -81,6 +85,43 @@ class _Compiling(event.Listener):
 
 _COMPILING = _Compiling()
 event.register("numba:compile", _COMPILING)  # type: ignore[no-untyped-call]
+
+
+class _Times(event.Listener):
+    """Appends a line of JSON per compiled kernel to a file of this process in a folder.
+
+    Seconds are the kernel's own: those of kernels that are compiled for it are in lines of their own.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._begun: list[list[float]] = []
+        """Of each compilation under way: when it began, and the seconds of those within it."""
+
+    def on_start(self, event: Any) -> None:
+        """A compilation begins."""
+        self._begun.append([time.perf_counter(), 0.0])
+
+    def on_end(self, event: Any) -> None:
+        """It has ended."""
+        begun, within = self._begun.pop()
+        seconds = time.perf_counter() - begun
+        if self._begun:
+            self._begun[-1][1] += seconds
+        function = event.data["dispatcher"].py_func
+        line = {
+            "kernel": f"{function.__module__}.{function.__qualname__}",
+            "file": function.__code__.co_filename,
+            "types": str(event.data["args"]),
+            "seconds": seconds - within,
+            "test": os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0],
+        }
+        with contextlib.suppress(OSError), (self._folder / f"{os.getpid()}.jsonl").open("a") as stream:
+            stream.write(json.dumps(line) + "\n")
+
+
+if _folder := os.environ.get("EGRL_COMPILE_TIMES"):
+    event.register("numba:compile", _Times(_folder))  # type: ignore[no-untyped-call]
 
 
 class _Forgiving:

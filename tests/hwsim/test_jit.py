@@ -108,3 +108,23 @@ def test_the_clock_stands_still_while_kernels_are_compiled(tmp_path, monkeypatch
         wall.now_s += 8.0
         assert outer(3) == 8
         assert clock() == pytest.approx(own + 8.0)
+
+
+@pytest.mark.slow
+def test_each_process_leaves_what_it_compiled_and_a_tool_adds_it_up(tmp_path):
+    for name, text in (("helper", HELPER), ("caller", "from helper import twice\nprint(twice(3))\n")):
+        (tmp_path / f"{name}.py").write_text(text)
+    tool = [sys.executable, str(ROOT / "tools" / "compile_times.py")]
+    env = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "", "HOME": str(tmp_path)}
+    for cache, times in (
+        ([], 2),
+        (["--cache", str(tmp_path / "kept")], 2),
+        (["--cache", str(tmp_path / "kept")], 0),
+    ):
+        argv = [*tool, *cache, sys.executable, str(tmp_path / "caller.py")]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, env=env)
+        assert "8" in done.stdout.splitlines()
+        assert f"s of compiling, {times} times; {times} kernels by their types" in done.stdout
+        assert ("helper.plus" in done.stdout) == (times > 0)
+    failed = subprocess.run([*tool, sys.executable, "-c", "raise SystemExit(3)"], check=False, env=env)
+    assert failed.returncode == 3
