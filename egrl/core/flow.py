@@ -11,12 +11,15 @@ resumed. A checkpoint keeps the open batches; a resumed run submits their rows w
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections import deque
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from egrl.core.archive import Archive
 from egrl.core.executor import Executor
@@ -29,13 +32,20 @@ from workloads.errors import InputError
 WAIT_S = 0.2
 
 
-def one_thread() -> threadpool_limits:
+def one_thread() -> AbstractContextManager[object]:
     """While methods think, linear algebra has one thread.
 
     Their matrices are so small that threads wait for each other longer than they work, a hundred times as long on a
     busy machine; and what a method proposes must not depend on the number of cores.
     """
-    return threadpool_limits(1, user_api="blas")
+    limit: AbstractContextManager[object] = _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
+    return limit
+
+
+@functools.lru_cache(1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """Those that are loaded while so many modules are: looking for them takes longer than a small `ask`."""
+    return ThreadpoolController()
 
 
 @dataclass

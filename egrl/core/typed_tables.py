@@ -7,6 +7,7 @@ key `name`, if it has one: `--set method.network=gat`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,18 +41,36 @@ Positive = Annotated[float, Gt(0), Lt(math.inf)]
 Count = Annotated[int, Ge(0)]
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
 
-def leaves(kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+@functools.cache  # annotations are text: to read those of all settings takes longer than a small search
+def leaves(kind: type) -> tuple[tuple[str, Any], ...]:
     """(dotted key, type) of every setting of a dataclass, nested dataclasses walked."""
-    hints = get_type_hints(kind)
+    hints, found = get_type_hints(kind), list[tuple[str, Any]]()
     for entry in dataclasses.fields(kind):
         hint = hints[entry.name]
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            yield from leaves(hint, f"{prefix}{entry.name}.")
+            found += [(f"{entry.name}.{name}", nested) for name, nested in leaves(hint)]
         else:
-            yield f"{prefix}{entry.name}", hint
+            found.append((entry.name, hint))
+    return tuple(found)
+
+
+@functools.cache
+def _checks(kind: type) -> dict[str, TypeAdapter[Any]]:
+    """What checks the value of every setting of a dataclass, by its dotted key."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    finite = ConfigDict(allow_inf_nan=False)
+    return {name: TypeAdapter(hint, config=finite) for name, hint in leaves(kind)}
+
+
+@functools.cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def _resolve(key: str, kind: type, where: str) -> str:
@@ -123,7 +142,7 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
 
     Raises InputError naming the key, what was expected and what was found.
     """
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     tree: dict[str, Any] = plain_table(kind())
     for key, value in _flatten(table, kind):
@@ -132,26 +151,26 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
         for parent in parents:
             node = node.setdefault(parent, {})
         node[leaf] = value
-    hints = dict(leaves(kind))
+    whole: type = kind
+    checks = _checks(whole)
     try:
         for key, value in _flatten(tree, kind):
-            TypeAdapter(hints[key], config=ConfigDict(allow_inf_nan=False)).validate_python(
-                value, strict=True
-            )
-        return TypeAdapter(kind).validate_python(tree)
+            checks[key].validate_python(value, strict=True)
+        built: T = _adapter(whole).validate_python(tree)
+        return built
     except ValidationError as error:
         location, wrong = _first(error)
-        location = location or (key if len(hints) else "")
+        location = location or (key if checks else "")
         named = FLAGS + location.replace("_", "-") if where == FLAGS else f"{where}: {location}"
         raise InputError(f"{named}: {wrong}") from error
 
 
 def check_document(kind: type, document: Mapping[str, Any], where: str) -> None:
     """InputError unless a JSON document has the fields of a TypedDict, with values of their types. It may have more."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        TypeAdapter(kind).validate_python(document, strict=True)
+        _adapter(kind).validate_python(document, strict=True)
     except ValidationError as error:
         raise InputError(f"{where}: {': '.join(_first(error))}") from error
 

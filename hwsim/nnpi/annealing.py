@@ -238,6 +238,7 @@ def anneal(
     key: int = 0,
     restarts: int = 1,
     hot: float = HOT,
+    enough_s: float = 0.0,
 ) -> tuple[Mapping16, float]:
     """A valid map at least as fast as what the compiler makes of the given one.
 
@@ -250,6 +251,7 @@ def anneal(
         key: of the random draws, 0 <= key < 2**64.
         restarts: annealings, each from the best map so far, each half as hot as the one before.
         hot: temperature of the first one at its beginning, a share of the cost.
+        enough_s: end when a map of this latency or less is found, which is looked at every some thousand proposals.
 
     Returns:
         int16 [N, 2] and its noise-free latency in seconds.
@@ -272,12 +274,13 @@ def anneal(
         return best[0], best_s
     for run in range(restarts):
         before = time.monotonic()
-        if before >= until:
+        if before >= until or best_s <= enough_s:
             break
         stream = np.uint64((key + run * _RESTART) % 2**64)
         deadline = before + (until - before) / (restarts - run)
         warm = max(hot * 0.5**run, COLD)
-        found, found_s = _annealing(tables, best, tensors, max(steps // restarts, 1), warm, stream, deadline)
+        limits = (deadline, enough_s)
+        found, found_s = _annealing(tables, best, tensors, max(steps // restarts, 1), warm, stream, limits)
         if found_s < best_s:
             best, best_s = found, found_s
     return best[0], best_s
@@ -290,16 +293,20 @@ def _annealing(
     steps: int,
     warm: float,
     stream: np.uint64,
-    deadline: float,
+    limits: tuple[float, float],
 ) -> tuple[Mapping16, float]:
-    """The best map [1, N, 2] of one annealing and its cost: as many steps as there is time for, ending cold."""
+    """The best map [1, N, 2] of one annealing and its cost: as many steps as there is time for, ending cold.
+
+    `limits`: when to stop by `time.monotonic`, and the cost that is enough.
+    """
+    deadline, enough_s = limits
     untraced = Trace.empty(0, len(tables.capacity_bytes))
     length = min(SLICE, max(OPS_A_SLICE // start.shape[1], 1))
     best, best_s, state, begin, whole = start, math.inf, start, 0, steps
-    while begin < whole:
+    while begin < whole and best_s > enough_s:
         before, end = time.monotonic(), min(begin + length, whole)
-        limits = (begin, end, whole)
-        found, found_s, state, _ = _anneal(tables, state, tensors, untraced, limits, (warm, COLD), stream)
+        span = (begin, end, whole)
+        found, found_s, state, _ = _anneal(tables, state, tensors, untraced, span, (warm, COLD), stream)
         if found_s < best_s:
             best, best_s = found, found_s
         if deadline < math.inf:

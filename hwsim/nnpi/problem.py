@@ -236,7 +236,7 @@ class NnpiProblem:
         if start is not None:
             return self._solved_near(start, time_limit_s, seed)
         from hwsim.nnpi.annealing import anneal
-        from hwsim.nnpi.exact.solve import solve
+        from hwsim.nnpi.exact.solve import ROUNDING, solve
 
         tables, begun = self._noise_free(), time.monotonic()
         found = solve(tables, time_limit_s=(1 - POLISH_SHARE) * time_limit_s)
@@ -244,10 +244,17 @@ class NnpiProblem:
         first = found.mapping
         if first is None or found.model_cost_s > self.baseline.cost:
             first = self.baseline.mapping
+        bound = self._better(found.as_bound())
         mapping, cost = anneal(
-            tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=POLISH_RESTARTS
+            tables,
+            first,
+            steps=POLISH_STEPS,
+            seconds=left_s,
+            key=seed % 2**64,
+            restarts=POLISH_RESTARTS,
+            enough_s=bound.cost * (1.0 + 2 * ROUNDING),
         )
-        return Solution(mapping, cost, self._better(found.as_bound()), complete=False)
+        return Solution(mapping, cost, bound, complete=False)
 
     def _solved_near(self, start: Mapping16, time_limit_s: float, seed: int) -> Solution:
         """The best of the start, the baseline and the rounded relaxation, improved by local search."""
@@ -270,7 +277,8 @@ class NnpiProblem:
                 break
             steps = max(1, min(steps, NEAR_WORK // len(mapping)))
             hot, key = HOT * 0.5 ** (run + 1), int(derive(np.array([seed % 2**64], np.uint64), run)[0])
-            mapping, cost = anneal(tables, mapping, steps=steps, key=key, hot=hot)
+            enough_s = bound.cost * (1.0 + 2 * ROUNDING)
+            mapping, cost = anneal(tables, mapping, steps=steps, key=key, hot=hot, enough_s=enough_s)
         return Solution(mapping, cost, bound, complete)
 
     def _better(self, bound: Bound) -> Bound:
