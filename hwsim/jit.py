@@ -30,7 +30,20 @@ def kernel(function: F) -> F:
 
     Machine code on disk is loaded only if the function's file and all that it takes from others are as they were.
     """
-    compiled: Any = njit(nogil=True)(function)
+    return _compiled(function)
+
+
+def inlined(function: F) -> F:
+    """A small kernel whose code goes into every kernel that calls it, since a call passes on each array of a tuple.
+
+    A division by 0 gives what numpy gives and is no error: where an error may leave a loop, each array in it is counted
+    as used and as free again, at every turn. Both together make such loops several times as fast.
+    """
+    return _compiled(function, forceinline=True, error_model="numpy")
+
+
+def _compiled(function: F, **options: Any) -> F:
+    compiled: Any = njit(nogil=True, **options)(function)
     cache = kernel_cache.attach(compiled)
     compiled._cache = _Forgiving(compiled._cache if cache is None else cache, keeps=cache is not None)
     result: F = compiled

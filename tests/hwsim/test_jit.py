@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from numba.core import event
 
@@ -128,3 +130,18 @@ def test_each_process_leaves_what_it_compiled_and_a_tool_adds_it_up(tmp_path):
         assert ("helper.plus" in done.stdout) == (times > 0)
     failed = subprocess.run([*tool, sys.executable, "-c", "raise SystemExit(3)"], check=False, env=env)
     assert failed.returncode == 3
+
+
+def test_what_is_inlined_divides_as_numpy_does(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("EGRL_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "divides.py").write_text(
+        "from hwsim.jit import inlined, kernel\n\n@inlined\ndef ratio(a, b):\n    return a / b\n\n"
+        "@kernel\ndef sums(x):\n    total = 0.0\n    for i in range(len(x)):\n        total += ratio(1.0, x[i])\n"
+        "    return total\n"
+    )
+    from divides import ratio, sums
+
+    assert sums(np.array([2.0, 4.0])) == 0.75
+    assert sums(np.array([0.0])) == math.inf
+    assert ratio(1.0, 4.0) == 0.25

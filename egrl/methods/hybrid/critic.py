@@ -2,7 +2,8 @@
 
 A round is either one of population and learner, or a batch of the critic's alone; `RoundShare` divides the rounds. Its
 mappings that ran join the population and the replay buffer. While its batches find nothing better, it pauses for longer
-and longer, since searching its model takes more time than a round of population and learner.
+and longer, since searching its model takes more time than a round of population and learner; longest where
+costs are exact.
 
 If a model gives the costs, the critic has the first round: the rules that the problem knows and random mappings, so
 that the first profiles differ. On a board it begins once profiles have come.
@@ -38,6 +39,12 @@ GAIN = 2e-4
 """A batch that lowers the log cost by less lets the critic rest for ..."""
 REST, LONGER = (8, 1024), 1.25
 """... so many evaluations, by this factor more each time, up to the second number."""
+PATIENCE = 32
+"""Where costs are exact and it rests so long, after some seven thoughts without a gain, the factor is the critic's own
+`longer`, and thoughts are `BRIEF`. With noise each measurement, also of a known mapping, changes what is believed of
+all, so that the next thought is another one."""
+BRIEF = 2
+"""Searches of a brief thought, at most."""
 FIRST_KEYS = 1 << 39
 """The first of the keys of its random mappings: the population draws with those from 0 on."""
 REPEATS, ENOUGH = 3, 4
@@ -134,7 +141,12 @@ class CriticMember:
     def _think(self) -> Generator[None, None, Thought]:
         self._measured = self._gathered()
         seen = {row.tobytes() for row in self._measured.mapping}
-        return (yield from self._critic.think(self._measured, seen, self._rng))
+        most = BRIEF if self._stands_still(self._measured) else None
+        return (yield from self._critic.think(self._measured, seen, self._rng, most))
+
+    def _stands_still(self, measured: Measured) -> bool:
+        """True if thoughts have gained nothing for long, and the next ones will hardly differ."""
+        return measured.exact and self._rest >= PATIENCE and self._critic.longer > LONGER
 
     def _conclude(self, batch: Mapping16, estimate: Floats, belief: Belief) -> Mapping16:
         """What to measure; the sources of the best mappings get the credit."""
@@ -152,7 +164,8 @@ class CriticMember:
         if improved or self._told < FIRST:
             self._rest = REST[0]
         else:
-            self._rest = min(int(LONGER * self._rest), REST[1])
+            longer = self._critic.longer if self._stands_still(measured) else LONGER
+            self._rest = min(int(longer * self._rest), REST[1])
             self._until = self._told + self._rest
         self._judged = self._told
         if len(batch) >= ENOUGH and not measured.exact and measured.count[best] < REPEATS:

@@ -28,19 +28,22 @@ class Critic(Protocol):
 
     Attributes:
         least: different mappings with profiles from which it begins to learn.
+        longer: by what factor it soon rests longer after each thought without a gain where costs are exact.
     """
 
     least: int
+    longer: float
 
     def gather(self, archive: Archive, tickets: NDArray[np.int64]) -> Measured:
         """What it learns from, of evaluations of its problem."""
 
     def think(
-        self, measured: Measured, seen: set[bytes], rng: np.random.Generator
+        self, measured: Measured, seen: set[bytes], rng: np.random.Generator, most: int | None = None
     ) -> Generator[None, None, tuple[Mapping16, Floats, Any]]:
         """The next batch, new mappings int16 [B, N, H], log costs [M] of the measured ones, what it now believes.
 
-        It yields while it works. `seen` has the bytes of mappings that are not to be proposed.
+        It yields while it works. `seen` has the bytes of mappings that are not to be proposed. If `most` is given, so
+        many searches are made, of kinds drawn at random.
         """
 
     def estimate(self, belief: Any, measured: Measured) -> Floats:

@@ -8,7 +8,7 @@ the features of a node say; it is told no constant of the chip and never asks th
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -35,11 +35,18 @@ LEAST_BATCH, GROWTH = 2, 6
 """While there are few data, batches are small: a mapping for so many that were learned from, but at least two."""
 PACKED = -1
 """The start is the best mapping with one memory packed anew (`_packed`)."""
-SEARCHES = (
+Kinds = Sequence[tuple[bool, int, float]]
+SEARCHES: Kinds = (
     *((True, 0, 4e-3), (False, 0, 2e-3), (True, 0, 1e-3), (False, 1, 4e-3)),
     *((False, 0, 4e-3), (True, PACKED, 5e-4), (False, 2, 2e-3), (True, PACKED, 1e-4)),
 )
 """Of a batch, in turn: whether the most likely model is searched, the rank of the start, the first temperature."""
+
+
+def kinds_of(kinds: Kinds, count: int, most: int | None, rng: np.random.Generator) -> Kinds:
+    """The searches of a thought: `count` of the kinds in turn, or `most` of these, drawn at random."""
+    whole = [kinds[k % len(kinds)] for k in range(count)]
+    return whole if most is None or most >= count else [whole[k] for k in rng.permutation(count)[:most]]
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,7 @@ class PartsCritic:
     """See the module; its methods are those of `egrl.methods.parts_critic.choice.Critic`."""
 
     least = LEAST
+    longer = 3.0
 
     def __init__(self, problem: Readable, config: CriticConfig) -> None:
         self._config = config
@@ -118,11 +126,11 @@ class PartsCritic:
         return gather(archive, tickets, self._parts, self._nodes)
 
     def think(
-        self, measured: Measured, seen: set[bytes], rng: np.random.Generator
+        self, measured: Measured, seen: set[bytes], rng: np.random.Generator, most: int | None = None
     ) -> Generator[None, None, tuple[Mapping16, Floats, Belief]]:
         """As of every critic."""
         learned = yield from self._learn(measured)
-        batch = yield from self._propose(measured, learned, seen, rng)
+        batch = yield from self._propose(measured, learned, seen, rng, most)
         return batch, learned.estimate, learned.belief
 
     def _learn(self, measured: Measured) -> Generator[None, None, Learned]:
@@ -164,7 +172,12 @@ class PartsCritic:
         return measured.weighed(np.log(np.exp(seconds).sum(axis=1)))
 
     def _propose(
-        self, measured: Measured, learned: Learned, seen: set[bytes], rng: np.random.Generator
+        self,
+        measured: Measured,
+        learned: Learned,
+        seen: set[bytes],
+        rng: np.random.Generator,
+        most: int | None,
     ) -> Generator[None, None, Mapping16]:
         model, p = self._model, self._parameters
         assert model is not None
@@ -174,8 +187,7 @@ class PartsCritic:
         steps = self._config.steps * len(self._accesses.output)
         found, seen = [], set(seen)
         few = max(LEAST_BATCH, len(learned.data.mapping) // GROWTH)
-        for k in range(min(self._config.proposals, few)):
-            likely, rank, hot = SEARCHES[k % len(SEARCHES)]
+        for likely, rank, hot in kinds_of(SEARCHES, min(self._config.proposals, few), most, rng):
             yield
             drawn = p if likely else draw(p, curvature, rng)
             table = learned.belief.table if likely else learned.residual.table(rng)

@@ -18,8 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.methods.parts_critic.accesses import Accesses
-from egrl.methods.parts_critic.times import Constants, fetched_bytes, free_bytes, op_seconds, wanted_bytes
-from hwsim.jit import kernel
+from egrl.methods.parts_critic.times import (
+    Constants,
+    fetched_bytes,
+    free_bytes,
+    op_seconds,
+    quotient,
+    wanted_bytes,
+)
+from hwsim.jit import inlined, kernel
 from hwsim.keys import uniform
 from hwsim.order_moves import PAIR, exchange, move_in_order
 from hwsim.problem import Floats, Mapping16
@@ -88,7 +95,7 @@ def make_room(accesses: Accesses, mapping: Mapping16, free: Floats) -> None:
                     break
 
 
-@kernel
+@inlined
 def _repack(
     accesses: Accesses,
     mapping: Mapping16,
@@ -120,7 +127,7 @@ def _repack(
     return True
 
 
-@kernel
+@inlined
 def _move_always(
     accesses: Accesses,
     mapping: Mapping16,
@@ -143,7 +150,7 @@ def _move_always(
     return True
 
 
-@kernel
+@inlined
 def _move(
     accesses: Accesses,
     before: Mapping16,
@@ -167,7 +174,7 @@ def _move(
     return True
 
 
-@kernel
+@inlined
 def _recost(
     accesses: Accesses,
     constants: Constants,
@@ -247,9 +254,9 @@ def _anneal(
         if same:
             continue
         found = _recost(accesses, constants, trial, changed, old, new, free, tau)
-        warm = cost * hot * (COLD / hot) ** (step / steps)
+        warm = cost * hot * quotient(COLD, hot) ** quotient(step, steps)
         chance = uniform(key, np.uint64(step) * np.uint64(DRAWS) + np.uint64(4))
-        if found <= cost or chance < math.exp((cost - found) / warm):
+        if found <= cost or chance < math.exp(quotient(cost - found, warm)):
             cost = found
             current, trial = trial, current
             old, new = new, old

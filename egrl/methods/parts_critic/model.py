@@ -147,10 +147,11 @@ class OpTimes:
         """The logarithm of the predicted time of each op, float64 [B, N]."""
         return np.log(predict(self.accesses, self.constants(parameters, delta), mapping))
 
-    def loss(self, parameters: Parameters, data: Profiled) -> float:
-        """Minus the logarithm of the posterior density, but for constants."""
+    def loss(self, parameters: Parameters, data: Profiled, predicted: Floats | None = None) -> float:
+        """Minus the logarithm of the posterior density, but for constants; `predicted` is `log_seconds` if known."""
         p = parameters
-        left = (data.log_seconds - self.log_seconds(p, data.mapping)) / p.noise
+        found = self.log_seconds(p, data.mapping) if predicted is None else predicted
+        left = (data.log_seconds - found) / p.noise
         left = left[np.isfinite(left)]
         active = self.layout.active(p.shape)
         off = ((p.theta - self.layout.mean) / self.layout.spread)[active]
@@ -175,15 +176,17 @@ class OpTimes:
             slope, curvature = self._normal_equations(parameters, data, groups)
             while True:
                 trial = self._step(parameters, slope, curvature, damping)
-                lower = self.loss(trial, data)
+                predicted = self.log_seconds(trial, data.mapping)
+                lower = self.loss(trial, data, predicted)
                 if lower < loss or damping >= DAMPINGS[2]:
                     break
                 damping *= 4.0
             if not lower < loss:
                 return
             gain, damping = loss - lower, max(damping / 6.0, DAMPINGS[0])
-            parameters = self._respread(trial, data)
-            loss = self.loss(parameters, data)
+            # Spreads and noise change no prediction.
+            parameters = self._respread(trial, data.log_seconds - predicted)
+            loss = self.loss(parameters, data, predicted)
             yield parameters
             if gain < GAIN:
                 return
@@ -244,10 +247,9 @@ class OpTimes:
         alone = _solve_own(inverse, slope[1] - np.tensordot(c.between, theta, ([1], [0])))
         return _moved(p, c, np.clip(theta, -CLIP, CLIP), np.clip(alone, -CLIP, CLIP))
 
-    def _respread(self, p: Parameters, data: Profiled) -> Parameters:
-        """The spreads and the noise that follow from the parameters."""
+    def _respread(self, p: Parameters, left: Floats) -> Parameters:
+        """The spreads and the noise that follow from the parameters and what they leave [M, N] of the log seconds."""
         mean = self._features @ (self._project @ p.work)
-        left = data.log_seconds - self.log_seconds(p, data.mapping)
         typical = 1.4826 * float(np.median(np.abs(p.traffic))) * 1.1 + 0.01
         return replace(
             p,

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.methods.parts_critic.accesses import Accesses
-from egrl.methods.parts_critic.times import Constants, bucket, fetched_bytes, op_seconds
-from hwsim.jit import kernel
+from egrl.methods.parts_critic.times import Constants, bucket, fetched_bytes, op_seconds, quotient
+from hwsim.jit import inlined, kernel
 from hwsim.problem import Floats, Mapping16
 
 RATE, LATENCY, CROSS, EXPOSED, OVERHEAD, STAY, SHARE, GAIN, ROOM, FREE_SHARE, LOSS, CHARGE = range(12)
 """The groups of constants, in the order of `family.PRIOR`."""
 
 
-@kernel
+@inlined
 def _bytes(
     accesses: Accesses, constants: Constants, mapping: Mapping16, i: int, ahead: float, left: Floats
 ) -> float:
@@ -38,7 +38,7 @@ def _bytes(
     return stays
 
 
-@kernel
+@inlined
 def _backwards(
     accesses: Accesses,
     constants: Constants,
@@ -101,7 +101,7 @@ def _backwards(
     return by_used
 
 
-@kernel
+@inlined
 def _by_memory(
     constants: Constants, work: float, tau: Floats, at: NDArray[np.int64], by_memory: Floats, out: Floats
 ) -> float:
@@ -119,7 +119,7 @@ def _by_memory(
     return 1.0 if slowest == levels else float(exposed[levels])
 
 
-@kernel
+@inlined
 def _forwards(
     constants: Constants,
     at: NDArray[np.int64],
@@ -175,7 +175,7 @@ def _slopes(
             d_held[at[ROOM]], d_held[at[FREE_SHARE]] = (1.0, free[i]) if room > 0.0 else (0.0, 0.0)
         used = min(held, wanted[i])
         t = seconds[i] = op_seconds(accesses, constants, mapping, i, used, wanted[i], tau)
-        fetchable = wanted[i] / constants.share if wanted[i] > 0.0 else 1.0
+        fetchable = quotient(wanted[i], constants.share) if wanted[i] > 0.0 else 1.0
         stays = _bytes(accesses, constants, mapping, i, used / fetchable, left)
         own[i, 0] = constants.work[i] * _by_memory(constants, constants.work[i], tau, at, by_memory, slope)
         by_used = _backwards(
@@ -201,7 +201,7 @@ def _slopes(
         for p in range(size):
             slope[p] += by_used * d_used[p]
             d_ahead[p] = gain * (d_ahead[p] + by_idle * d_used[p])
-        d_ahead[at[GAIN]] += ahead / constants.gain
+        d_ahead[at[GAIN]] += quotient(ahead, constants.gain)
         later -= wanted[i]
         held = _forwards(constants, at, used, ahead, held, room, free[i], later, d_used, d_ahead, d_held)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, sparse
 
 from egrl.core.archive import Archive
-from egrl.methods.parts_critic.critic import GROWTH, LEAST_BATCH, CriticConfig
+from egrl.methods.parts_critic.critic import GROWTH, LEAST_BATCH, CriticConfig, kinds_of
 from egrl.methods.parts_critic.data import NOTHING_S, Measured, gather
 from hwsim.capabilities import Parts, Terms
 from hwsim.problem import Floats, Mapping16
@@ -159,6 +159,7 @@ class TermsCritic:
     """See the module; its methods are those of `egrl.methods.parts_critic.choice.Critic`."""
 
     least = LEAST
+    longer = 1.25  # as with noise: whether it may rest longer was not measured
 
     def __init__(self, parts: Parts, terms: Terms, nodes: int, config: CriticConfig) -> None:
         self._parts, self._terms, self._nodes, self._config = parts, terms, nodes, config
@@ -170,7 +171,7 @@ class TermsCritic:
         return gather(archive, tickets, self._parts, None)
 
     def think(
-        self, measured: Measured, seen: set[bytes], rng: np.random.Generator
+        self, measured: Measured, seen: set[bytes], rng: np.random.Generator, most: int | None = None
     ) -> Generator[None, None, tuple[Mapping16, Floats, Belief]]:
         """As of every critic."""
         data, shape = measured.thinned(self._config.most), (-1, *measured.mapping.shape[1:])
@@ -184,8 +185,8 @@ class TermsCritic:
         order = np.argsort(estimate, kind="stable")
         steps = TIMES_LONGER * self._config.steps * self._nodes
         found, known = list[Mapping16](), set(seen)
-        for k in range(min(self._config.proposals, max(LEAST_BATCH, len(data) // GROWTH))):
-            likely, rank, hot = SEARCHES[k % len(SEARCHES)]
+        count = min(self._config.proposals, max(LEAST_BATCH, len(data) // GROWTH))
+        for likely, rank, hot in kinds_of(SEARCHES, count, most, rng):
             yield
             seconds = posterior.likely if likely else posterior.draw(rng)
             start, key = measured.mapping[order[min(rank, len(order) - 1)]], int(rng.integers(2**62))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from egrl.methods.parts_critic.accesses import Accesses
-from hwsim.jit import kernel
+from hwsim.jit import inlined, kernel
 from hwsim.problem import Floats, Mapping16
 
 
@@ -70,6 +70,12 @@ class Constants(NamedTuple):
     charge: Floats
 
 
+@inlined
+def quotient(a: float, b: float) -> float:
+    """a / b in loops, where b is not 0 (`hwsim.jit.inlined`)."""
+    return a / b
+
+
 @kernel
 def free_bytes(accesses: Accesses, mapping: Mapping16, memory: int, free: Floats) -> None:
     """Fill `free` float64 [N]: bytes that a mapping [N, H] leaves in a memory while each op runs; may be below 0."""
@@ -86,7 +92,7 @@ def free_bytes(accesses: Accesses, mapping: Mapping16, memory: int, free: Floats
         free[i] += free[i - 1]
 
 
-@kernel
+@inlined
 def wanted_bytes(accesses: Accesses, constants: Constants, mapping: Mapping16, i: int) -> float:
     """Bytes of op i that can be fetched ahead."""
     wanted = 0.0
@@ -111,7 +117,7 @@ def bucket(
     return float(wanted.sum())
 
 
-@kernel
+@inlined
 def op_seconds(
     accesses: Accesses,
     constants: Constants,
@@ -166,7 +172,7 @@ def op_seconds(
     return seconds
 
 
-@kernel
+@inlined
 def fetched_bytes(constants: Constants, seconds: float, tau: Floats) -> float:
     """Bytes that can be fetched ahead during an op of so many seconds, whose memories are busy for `tau`."""
     idle = seconds

@@ -20,7 +20,7 @@ from egrl.methods.hybrid.egrl import EgrlConfig, build
 from egrl.methods.hybrid.with_critic import WithCritic
 from egrl.methods.parts_critic.accesses import read_accesses
 from egrl.methods.parts_critic.choice import critic_of
-from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic, _packed
+from egrl.methods.parts_critic.critic import SEARCHES, CriticConfig, PartsCritic, _packed, kinds_of
 from egrl.methods.parts_critic.data import NOISE, gather
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.nnpi.chip import load_chip
@@ -165,6 +165,46 @@ def test_without_gains_it_rests_longer_and_longer(problem):
     assert rests[5] == 10
 
 
+@pytest.mark.parametrize(
+    ("rest", "noise", "factor", "most"),
+    [
+        (critic.PATIENCE, 0.0, PartsCritic.longer, critic.BRIEF),
+        (critic.PATIENCE, 0.04, critic.LONGER, None),
+        (critic.PATIENCE - 1, 0.0, critic.LONGER, None),
+    ],
+)
+def test_a_critic_that_stands_still_thinks_briefly_and_rests_longest_where_costs_are_exact(
+    problem, monkeypatch, rest, noise, factor, most
+):
+    given = context(problem)
+    member = member_of(given, CriticConfig())
+    rows = np.concatenate([np.stack(list(problem.family.first().values()))] * 40)
+    exact = problem.evaluate(rows, np.zeros(len(rows), np.uint64))
+    off = np.exp(noise * np.random.default_rng(0).normal(size=len(rows)))
+    member.tell(told(given, rows, "critic", replace(exact, cost=exact.cost * off)))
+    member._rest, member._best = rest, -1.0  # nothing that comes is a gain
+    monkeypatch.setattr(PartsCritic, "think", lambda self, measured, seen, rng, most: iter([most]))
+    assert next(member._think()) == most
+    assert member._measured.exact == (noise == 0.0)
+    nothing = np.empty((0, *problem.space.shape), np.int16)
+    member._conclude(nothing, np.zeros(len(member._measured)), None)
+    assert member._rest == int(factor * rest)
+    assert member._until == member._told + member._rest
+    again = member_of(given, CriticConfig())
+    again.load_state_dict(member.state_dict())
+    assert (again._rest, again._until) == (member._rest, member._until)
+
+
+def test_a_brief_thought_has_some_of_the_searches_of_a_whole_one():
+    rng = np.random.default_rng(0)
+    whole = kinds_of(SEARCHES, 10, None, rng)
+    assert whole == [*SEARCHES, *SEARCHES[:2]]
+    drawn = [kinds_of(SEARCHES, len(SEARCHES), 2, rng) for _ in range(50)]
+    assert all(len(set(two)) == 2 for two in drawn)
+    assert {kind for two in drawn for kind in two} == set(SEARCHES)
+    assert kinds_of(SEARCHES, 2, 2, rng) == list(SEARCHES[:2])
+
+
 def test_repetitions_tell_the_noise_of_costs(problem):
     rows = repair(problem, sample_uniformly(problem, KEYS), KEYS)
     given = context(problem)
@@ -240,7 +280,10 @@ def _thought(learner: PartsCritic, measured, seed: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "workload"), [("nnpi", "alexnet"), ("mcm", "conv_lstm")])
+@pytest.mark.parametrize(
+    ("kind", "workload"),
+    [("nnpi", "alexnet"), pytest.param("mcm", "conv_lstm", marks=pytest.mark.exhaustive)],
+)
 def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch, kind, workload):
     given = {"method": "egrl", "seed": 4, "settings": TABLE, "problem": kind}
     egrl.search(workload, evals=90, out=tmp_path / "whole", workers=2, **given)
