@@ -188,7 +188,7 @@ def test_arms_are_compared_on_the_boards_that_both_ran_on():
     assert found["mean"] == pytest.approx(np.log(1.2 / 1.1))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_without_random_numbers_kept_the_gradients_of_the_rival_are_wrong():
     chosen = training_steps.Where(small=True, device="cpu").training("gpt2")
     wanted = training_steps.gradients(chosen, chosen.model)
@@ -255,7 +255,7 @@ def test_variants_of_another_problem_are_refused(tmp_path, capsys):
     assert "--variants: expected some of egrl, alone" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_critic_of_loads_is_measured_beside_one_that_learns_nothing_and_without_rules():
     learned = terms.run("mcm", "conv_lstm", "exact", 0, 50)["chosen"]["50"]
     plain = terms.run("mcm", "conv_lstm", "alone", 0, 50)["chosen"]["50"]

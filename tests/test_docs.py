@@ -242,7 +242,7 @@ def test_the_tables_of_methods_and_problems_have_them_all(kind, heading, names):
     assert [row[0].strip("`") for row in table(shown, heading)] == list(names)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_way_from_a_rough_chip_file_to_a_mapping_runs_in_its_order(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "guides" / "calibrating.md").read_text(encoding="utf-8")
     steps = commands(page[: page.index("## What is fitted")])

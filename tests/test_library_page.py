@@ -48,7 +48,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str, list[s
     return [(out, err, left) for out, err, left in json.loads(done.stdout)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_a_snippet_runs_in_an_empty_folder(number: int, ran: list[tuple[str, str, list[str]]]) -> None:
     out, err, left = ran[number]

@@ -134,7 +134,7 @@ def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_pat
     assert json.loads(capsys.readouterr().out)["speedup"] == pytest.approx(over.summary["best"]["speedup"])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_comparison_over_another_baseline_names_the_flag(mine, tmp_path, capsys):
     given, out = Path(shutil.copy(mine, tmp_path / "mine.csv")), tmp_path / "c"
     argv = ["compare", "--workload", "alexnet", "--methods", "random", "--seeds", "1", "--evals", "21"]

@@ -258,7 +258,8 @@ def test_json_is_one_document_on_stdout(copied, capsys):
 
 
 @pytest.mark.slow
-def test_it_goes_on_with_what_is_missing_and_with_a_larger_budget(copied, capsys, tmp_path):
+def test_it_goes_on_with_what_is_missing_and_with_a_larger_budget(copied, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison_runs, "run_all", run_here)
     shutil.rmtree(copied / "alexnet" / "random-s1")
     (copied / "alexnet" / "annealing-s0" / "summary.json").unlink()
     assert main(arguments(copied, evals=63)) == 0

@@ -134,7 +134,7 @@ def test_a_class_a_function_and_definitions_serve(folder):
     assert settings == [["problem.cores", "3"], [], ["method.changes", "1"]]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_family_wins_over_a_module_of_its_name(folder):
     pytest.importorskip("nevergrad", reason="the extra `peers`")
     (folder / "nevergrad.py").write_text("raise RuntimeError\n", encoding="utf-8")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from pathlib import Path
@@ -25,6 +26,7 @@ from egrl.exploration.pool import Here, Processes, WorkerDied
 from egrl.exploration.run import Explored, exchanged
 from egrl.exploration.summary import gains, per, share_text, steps_of
 from egrl.report.explored import page_of_exploration
+from hwsim.nnpi import problem as nnpi
 from hwsim.nnpi.chip import chip_file, load_chip, parse_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.errors import InputError
@@ -36,6 +38,8 @@ SRAM = "memories.sram.capacity_bytes"
 DRAM = "memories.dram.bandwidth_Bps"
 SMALL = ["explore", "--workload", "alexnet", "--vary", f"{SRAM}=1MiB,3MiB", "--vary", f"{DRAM}=50%,100%"]
 SMALL += ["--seconds-per-point", "86400"]  # what a limit ends has other bytes each time
+
+WHOLE, LITTLE = nnpi.NEAR_STEPS, (20_000, 20_000)
 
 STOPPED = """
 import os, signal, sys
@@ -60,9 +64,26 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _solved_with_little_work() -> Iterator[None]:
+    """Of how many proposals follow a solve nothing here depends, and processes that are started here see none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nnpi, "NEAR_STEPS", LITTLE)
+        yield
+
+
 @pytest.fixture(scope="module")
 def explored(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("explored") / "x"
+    assert main([*SMALL, "-o", str(out), "--quiet"]) == 0
+    return out
+
+
+@pytest.fixture
+def whole(tmp_path_factory, monkeypatch) -> Path:
+    """An exploration with as much work as in processes that are started here; so are those that follow it."""
+    monkeypatch.setattr(nnpi, "NEAR_STEPS", WHOLE)
+    out = tmp_path_factory.mktemp("whole") / "x"
     assert main([*SMALL, "-o", str(out), "--quiet"]) == 0
     return out
 
@@ -298,13 +319,13 @@ def test_a_share_that_rounds_to_nothing_has_no_sign():
 
 
 @pytest.mark.exhaustive
-def test_two_workers_leave_the_bytes_that_one_leaves(explored, tmp_path):
+def test_two_workers_leave_the_bytes_that_one_leaves(whole, tmp_path):
     assert main([*SMALL, "-o", str(tmp_path / "x"), "--quiet", "--workers", "2"]) == 0
-    assert files(tmp_path / "x") == files(explored)
+    assert files(tmp_path / "x") == files(whole)
 
 
-@pytest.mark.slow
-def test_a_killed_exploration_goes_on_with_two_workers_to_the_bytes_of_one_that_was_not(explored, tmp_path):
+@pytest.mark.exhaustive
+def test_a_killed_exploration_goes_on_with_two_workers_to_the_bytes_of_one_that_was_not(whole, tmp_path):
     out = tmp_path / "x"
     argv = [sys.executable, "-c", STOPPED, "SIGKILL", *SMALL, "-o", str(out), "--quiet"]
     assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
@@ -313,7 +334,7 @@ def test_a_killed_exploration_goes_on_with_two_workers_to_the_bytes_of_one_that_
     with first.open("ab") as stream:
         stream.write(b'{"kind": "exploration-po')  # what a machine that dies may leave
     assert main([*SMALL, "-o", str(out), "--quiet", "--workers", "2"]) == 0
-    assert files(out) == files(explored)
+    assert files(out) == files(whole)
 
 
 @pytest.mark.slow
@@ -430,10 +451,10 @@ def test_an_interrupted_exploration_says_so_and_keeps_what_was_solved(tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_ray_leaves_the_bytes_that_one_process_leaves(explored, tmp_path):
+def test_ray_leaves_the_bytes_that_one_process_leaves(whole, tmp_path):
     pytest.importorskip("ray")
     assert main([*SMALL, "-o", str(tmp_path / "x"), "--quiet", "--workers", "2", "--executor", "ray"]) == 0
-    assert files(tmp_path / "x") == files(explored)
+    assert files(tmp_path / "x") == files(whole)
 
 
 def test_a_time_limit_that_ends_a_solve_is_told(tmp_path, capsys):

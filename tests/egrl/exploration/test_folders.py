@@ -10,6 +10,7 @@ import pytest
 from commands import refuse
 
 from egrl.cli.main import main
+from hwsim.nnpi import problem as nnpi
 
 TWO = ["explore", "--workload", "alexnet", "--vary", "memories.sram.capacity_bytes=1MiB,3MiB"]
 
@@ -17,7 +18,9 @@ TWO = ["explore", "--workload", "alexnet", "--vary", "memories.sram.capacity_byt
 @pytest.fixture(scope="module")
 def two_points(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("two") / "x"
-    assert main([*TWO, "-o", str(out), "--quiet"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nnpi, "NEAR_STEPS", (20_000, 20_000))
+        assert main([*TWO, "-o", str(out), "--quiet"]) == 0
     return out
 
 

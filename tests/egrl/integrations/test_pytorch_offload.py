@@ -68,11 +68,8 @@ def planned(model: nn.Module, plan: plans.Plan) -> Callable[..., Any]:
     return torch.compile(model, backend=planned, dynamic=False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    ["convnext", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SMALL if name != "convnext")],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", list(SMALL))
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_and_peaks_are_as_planned(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all on the host that may be, and with choices drawn at random, at two rates of copies: all of a step's

@@ -65,7 +65,7 @@ class Deadly:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_pool_whose_workers_always_die_gives_up_in_one_line(problem):
     pool = local.ProcessPool([Deadly()], 1)
     try:

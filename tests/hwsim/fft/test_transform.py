@@ -64,7 +64,7 @@ def test_every_plan_of_a_tiny_size_is_a_dft(size):
             assert error(vertex) < 1e-14, str(vertex)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_random_plan_of_every_size_to_512_is_a_dft():
     rng = np.random.default_rng(0)
     for size in range(1, 513):

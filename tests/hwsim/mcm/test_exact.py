@@ -75,7 +75,7 @@ def test_nodes_that_are_left_out_make_the_best_split_no_dearer_and_leave_room_fo
             assert not misplaced_nodes(t, whole[None]).any()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_graph_with_too_many_ideals_is_bounded_by_its_larger_nodes():
     """Two layers of bert_large are on one chip with two matrices of a third: 2 * 268.4 + 2 * 67.1 + 8.4 us."""
     problem = McmProblem(load("bert_large"), load_package("mcm36"))

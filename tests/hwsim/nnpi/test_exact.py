@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from hwsim.linear_program import linear_bound
+from hwsim.nnpi import problem as nnpi
 from hwsim.nnpi.chip import (
     Chip,
     Compute,
@@ -283,7 +284,8 @@ def test_a_problem_of_few_mappings_is_proved_and_one_of_many_is_not_tried(monkey
 
 
 @pytest.mark.slow
-def test_a_solve_from_a_start_is_a_fixed_amount_of_work_and_no_worse_than_the_start():
+def test_a_solve_from_a_start_is_a_fixed_amount_of_work_and_no_worse_than_the_start(monkeypatch):
+    monkeypatch.setattr(nnpi, "NEAR_STEPS", (40_000, 40_000))
     problem = NnpiProblem(load("resnet50"), load_chip("edge"))
     start = problem.space.initial
     first, again = (problem.solve(LIMIT_S, 3, start) for _ in range(2))

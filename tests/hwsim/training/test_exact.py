@@ -67,7 +67,11 @@ HOSTS = ((4e5, 4e5), (2e6, 1e6), (3e5, 5e6))
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("hosts", "least_closed"), [(((0.0, 0.0),), 0.9), (HOSTS, 0.6)], ids=["alone", "host"]
+    ("hosts", "least_closed"),
+    [
+        pytest.param(((0.0, 0.0),), 0.9, id="alone"),
+        pytest.param(HOSTS, 0.6, id="host", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_no_plan_is_below_the_bounds_and_rows_for_moments_raise_them(hosts, least_closed):
     """Of the relaxation and of the whole-number program, without rows for moments and with one for each there is."""
@@ -125,7 +129,10 @@ def test_small_steps_are_solved_as_by_trying_every_plan(hosts, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "fraction"),
-    [(unet(3), 0.6), (decoder(4, tokens=8192, vocabulary=2048), 0.5)],
+    [
+        (unet(3), 0.6),
+        pytest.param(decoder(4, tokens=8192, vocabulary=2048), 0.5, marks=pytest.mark.exhaustive),
+    ],
     ids=["unet", "decoder"],
 )
 def test_networks_are_solved_to_a_small_gap(step, fraction):
@@ -137,7 +144,7 @@ def test_networks_are_solved_to_a_small_gap(step, fraction):
     assert problem.bound(0) == found.bound
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_networks_with_a_host_are_solved_to_a_small_gap_and_faster_than_without():
     step = unet(3)
     without = TrainingProblem(step, None, TrainingConfig(fraction=0.5)).solve(60.0, 0)
