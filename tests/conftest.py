@@ -1,5 +1,7 @@
 """What holds for every test."""
 
+import contextlib
+import functools
 import gc
 import os
 import tempfile
@@ -25,6 +27,15 @@ settings.load_profile("egrl")
 
 # Nor change what is said: nothing is announced as slow (test_progress.py sets its own limit).
 progress.SLOW_SECONDS = 1e6
+
+
+@functools.wraps(progress.compiling)
+def _as_if_compiled(quiet: bool) -> contextlib.AbstractContextManager[None]:
+    """Nor is anybody told that kernels are compiled, which hangs on what ran before (test_progress.py asks for it)."""
+    return contextlib.nullcontext()
+
+
+progress.compiling = _as_if_compiled
 
 # A test cannot pull the plug, so that waiting for the disk, which is a sixth of their time, shows nothing. Processes
 # that tests start do wait; who tests the calls replaces them (`runs/killing.py`, `test_checkpoint.py`).

@@ -17,6 +17,12 @@ from egrl.runs import progress
 LINE = "egrl: compiling kernels (once for each part that is used) …\n"
 
 
+@pytest.fixture(autouse=True)
+def _told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As users are, and not as other tests are (`conftest.py`)."""
+    monkeypatch.setattr(progress, "compiling", progress.compiling.__wrapped__)
+
+
 def fresh_kernel(folder: Path) -> Callable[[int], int]:
     """A kernel that was never compiled."""
     path = folder / "never_compiled.py"
@@ -53,6 +59,9 @@ def test_a_search_says_it_before_its_progress(tmp_path, capsys, monkeypatch, qui
         assert answer(1) == 2
         return real(*given)
 
+    out = tmp_path / "before"  # after it no other kernel is compiled
+    api.search("alexnet", out=out, method="random", evals=10, quiet=True)
+    api.search(resume=out, evals=20, quiet=True)
     monkeypatch.setattr(api, "build_problem", build)
     out = tmp_path / "run"
     for how in ({"workload": "alexnet", "out": out, "method": "random"}, {"resume": out}):
