@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import njit
-from numba.core import event
+from numba.core import event, types
 
 from hwsim import kernel_cache
 
@@ -44,10 +44,22 @@ def inlined(function: F) -> F:
 
 def _compiled(function: F, **options: Any) -> F:
     compiled: Any = njit(nogil=True, **options)(function)
+    _call_without_literals(compiled)
     cache = kernel_cache.attach(compiled)
     compiled._cache = _Forgiving(compiled._cache if cache is None else cache, keeps=cache is not None)
     result: F = compiled
     return result
+
+
+def _call_without_literals(compiled: Any) -> None:
+    """Let calls of kernels with constants, `f(x, 0)` and `f(x, 1)`, take one kernel; numba compiles one for each."""
+    template = compiled.get_call_template
+    plain_kind: Callable[[Any], Any] = types.unliteral
+
+    def plain(args: Any, kws: Any) -> Any:
+        return template([plain_kind(kind) for kind in args], {k: plain_kind(kind) for k, kind in kws.items()})
+
+    compiled.get_call_template = plain
 
 
 @contextlib.contextmanager

@@ -145,3 +145,16 @@ def test_what_is_inlined_divides_as_numpy_does(tmp_path, monkeypatch):
     assert sums(np.array([2.0, 4.0])) == 0.75
     assert sums(np.array([0.0])) == math.inf
     assert ratio(1.0, 4.0) == 0.25
+
+
+def test_calls_with_constants_take_one_kernel(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("EGRL_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "constants.py").write_text(
+        "from hwsim.jit import kernel\n\n@kernel\ndef plus(x, y):\n    return x + y\n\n"
+        "@kernel\ndef sums(x):\n    return plus(x, 0) + plus(x, 1) + plus(y=x, x=2) + plus(x, x)\n"
+    )
+    from constants import plus, sums
+
+    assert sums(3) == 3 + 4 + 5 + 6
+    assert len(plus.signatures) == 1
