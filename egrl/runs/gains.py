@@ -29,9 +29,8 @@ class Gains(Observer):
     def __init__(self, generation_evals: int, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         """`rows` are the metrics of the generations so far, as numbers or as metrics.csv has them."""
         self._generation_evals, self.count = generation_evals, 0
-        self._rises: list[
-            tuple[float, int, float]
-        ] = []  # what is maximised, evaluations, speedup; it only rises
+        self._rises: list[tuple[float, int, float]] = []
+        """What is maximised, which only rises; after how many evaluations; the speedup."""
         for row in rows:
             self.generation(row)
 

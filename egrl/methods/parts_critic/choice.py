@@ -28,7 +28,8 @@ class Critic(Protocol):
 
     Attributes:
         least: different mappings with profiles from which it begins to learn.
-        longer: by what factor it soon rests longer after each thought without a gain where costs are exact.
+        longer: the factor by which it rests longer each time, where costs are exact and its thoughts have gained
+            nothing for long.
     """
 
     least: int
