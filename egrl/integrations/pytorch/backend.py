@@ -11,7 +11,14 @@ from torch import fx
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError, clean, read_joint
+from egrl.integrations.pytorch.joint import (
+    JointGraph,
+    UnsupportedGraphError,
+    clean,
+    never_recompute,
+    read_joint,
+)
+from egrl.integrations.pytorch.judge import Meaning, WrongGraphsError
 from egrl.integrations.pytorch.partition import Cut, partition
 from workloads.errors import InputError
 
@@ -36,14 +43,27 @@ class Partitioner(CustomPartitionerFn):
         """The forward and the backward graph; arguments as PyTorch gives them to its own partitioner."""
         outputs: int = kwargs["num_fwd_outputs"]
         parameters: Sequence[int] = kwargs.get("static_lifetime_input_indices") or ()
+        meaning = Meaning(gm.graph, outputs)
         try:
             joint = read_joint(clean(gm), outputs, parameters, self._name)
-            return partition(joint, self._planner(joint))
-        except UnsupportedGraphError as reason:
+            forward, backward = partition(joint, self._planner(joint))
+            meaning.check(forward.graph, backward.graph)
+            return forward, backward
+        except (UnsupportedGraphError, WrongGraphsError) as reason:
             self._say(f"{self._name}: a graph is not planned, but cut as PyTorch does by itself: {reason}")
-            return min_cut_rematerialization_partition(
+            never_recompute(gm, outputs)
+            cut = min_cut_rematerialization_partition(
                 gm, joint_inputs, num_fwd_outputs=outputs, static_lifetime_input_indices=list(parameters)
             )
+            self._judge(meaning, *cut)
+            return cut
+
+    def _judge(self, meaning: Meaning, forward: fx.GraphModule, backward: fx.GraphModule) -> None:
+        """Say so if what PyTorch made of a graph cannot be proved right."""
+        try:
+            meaning.check(forward.graph, backward.graph)
+        except WrongGraphsError as reason:
+            self._say(f"{self._name}: that this is right cannot be proved, use check=True: {reason}")
 
     def uuid(self) -> str:
         """What caches of compiled graphs see: they hold the graphs after the cut, so that any plan may share them."""

@@ -10,19 +10,27 @@ import hashlib
 import json
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch import partitioners as _partitioners
 from torch._functorch.compile_utils import fx_graph_cse
+from torch.utils.checkpoint import CheckpointPolicy
 
+from egrl.integrations.pytorch.writes import (
+    in_backward,
+    is_item,
+    is_mutable,
+    keep_old_values,
+    order,
+    partitioners,
+    reads,
+    unsteady,
+    viewed,
+)
 from workloads.training_step import OWNER, Op, TrainingStep, Value
-
-partitioners: Any = _partitioners
-"""PyTorch's helpers, none of which is public; `versions.py` says with which versions they were tested."""
 
 
 class UnsupportedGraphError(Exception):
@@ -39,6 +47,7 @@ class JointGraph:
         values: for each value of the step, its node.
         ops: for each op of the step, its node.
         forward_outputs: how many results the forward pass returns.
+        early: names of ops that run as soon as they can, wherever they stand in the graph.
     """
 
     module: fx.GraphModule
@@ -46,6 +55,7 @@ class JointGraph:
     values: tuple[fx.Node, ...]
     ops: tuple[fx.Node, ...]
     forward_outputs: int
+    early: frozenset[str] = frozenset()
 
     def positions(self, names: Collection[str]) -> list[int]:
         """The positions in `step.values` of the values called so."""
@@ -54,10 +64,14 @@ class JointGraph:
 
 
 def clean(module: fx.GraphModule) -> fx.GraphModule:
-    """The module without dead nodes, and each equal computation once, as PyTorch's partitioner makes it."""
+    """The module without dead nodes, and each equal computation once, as PyTorch's partitioner makes it.
+
+    What the backward pass reads is not changed before it: it reads copies instead (`writes.keep_old_values`).
+    """
     module.graph.eliminate_dead_code()
     if torch._functorch.config.cse:
         module.graph = fx_graph_cse(module.graph)
+    keep_old_values(module.graph)
     module.recompile()
     return module
 
@@ -86,10 +100,12 @@ class _Reader:
         self._parameters = {primals[number] for number in parameters}
         returned = partitioners._extract_fwd_bwd_outputs(module, num_fwd_outputs=forward_outputs)
         self._returned = [[node for node in nodes if isinstance(node, fx.Node)] for nodes in returned[:2]]
-        self._forward = _all_inputs(self._returned[0])
-        self._backward = _all_users(module.graph)
+        self._backward = in_backward(module.graph)
         if not self._backward:
             raise UnsupportedGraphError("the graph has no backward pass")
+        writes = [node for node in module.graph.nodes if is_mutable(node) and node not in self._backward]
+        self._forward = _all_inputs([*self._returned[0], *writes])
+        self._unsteady = unsteady(module, forward_outputs)
         self._values: list[Value] = []
         self._nodes: list[fx.Node] = []
         self._number: dict[fx.Node, int] = {}
@@ -98,11 +114,11 @@ class _Reader:
         for node in self._module.graph.find_nodes(op="placeholder"):
             self._add(node, OWNER, self._role(node))
         ops, nodes = [], []
-        turn = max(number for number, node in enumerate(self._module.graph.nodes) if node in self._forward)
-        for node in early(self._module.graph, lambda node: self._phase(node) == "either", turn):
-            if node.op == "get_attr":
+        early = self._early()
+        for node in order(self._module.graph, early.__contains__, self._backward, self._turn()):
+            if node.op == "get_attr" and "val" in node.meta:
                 self._add(node, OWNER, "parameter")
-            elif node.op == "call_function" and not _is_item(node):
+            elif node.op == "call_function" and not is_item(node):
                 ops.append(self._op(node))
                 nodes.append(node)
         outputs, gradients = (
@@ -117,7 +133,24 @@ class _Reader:
             f"torch {torch.__version__}",
         )
         step = replace(step, graph=_digest(step))
-        return JointGraph(self._module, step, tuple(self._nodes), tuple(nodes), self._forward_outputs)
+        names = frozenset(node.name for node in early)
+        return JointGraph(self._module, step, tuple(self._nodes), tuple(nodes), self._forward_outputs, names)
+
+    def _turn(self) -> int:
+        """The number of the last node that results of the forward pass need, of those before the backward pass."""
+        number = {node: at for at, node in enumerate(self._module.graph.nodes)}
+        needed = {number[node] for node in _all_inputs(self._returned[0])}
+        return max(needed & set(range(min(number[node] for node in self._backward))))
+
+    def _early(self) -> set[fx.Node]:
+        """The nodes of the forward pass that it need not run for its results, or that stand behind its end."""
+        late = set(list(self._module.graph.nodes)[self._turn() + 1 :])
+        phases = {node: self._phase(node) for node in self._module.graph.nodes}
+        return {
+            node
+            for node in phases
+            if phases[node] == "either" or (node in late and phases[node] == "forward")
+        }
 
     def _role(self, node: fx.Node) -> str:
         if partitioners._is_primal(node):
@@ -132,23 +165,24 @@ class _Reader:
         return "forward" if node in self._forward else "either"
 
     def _op(self, node: fx.Node) -> Op:
-        inputs = sorted({self._number[source] for source in node.all_input_nodes})
-        items = [user for user in node.users if _is_item(user)]
+        # a branch of an op of higher order is no value
+        inputs = sorted({self._number[source] for source in node.all_input_nodes if source in self._number})
+        items = [user for user in node.users if is_item(user)]
         outputs = items if isinstance(node.meta.get("val"), tuple | list) else [node]
         base = self._base(node)
         numbers = tuple(self._add(output, base, "") for output in outputs)
         for item in items:
-            if any(_is_item(user) for user in item.users):
+            if any(is_item(user) for user in item.users):
                 raise UnsupportedGraphError(f"{node.name} returns tuples within a tuple")
         kind = str(node.target)
-        may_repeat = _recomputable(node)
+        may_repeat = _recomputable(node) and not reads(node, self._unsteady)
         return Op(
             node.name, kind, self._phase(node), tuple(inputs), numbers, 0.0, 0, may_repeat, _module(node)
         )
 
     def _base(self, node: fx.Node) -> int:
         """The position of the value that owns what a view shows; `OWNER` if the node is no view."""
-        source = _viewed(node)
+        source = viewed(node)
         if source is None:
             return OWNER
         number = self._number[source]
@@ -163,21 +197,6 @@ class _Reader:
         return self._number[node]
 
 
-def early(graph: fx.Graph, movable: Callable[[fx.Node], bool], end: int | None = None) -> list[fx.Node]:
-    """The nodes of a graph in order, each movable one directly behind the last of its inputs.
-
-    One without inputs moves behind the node number `end`; by default it stays.
-    """
-    place: dict[fx.Node, tuple[int, int]] = {}
-    for number, node in enumerate(graph.nodes):
-        behind = [place[source][0] for source in node.all_input_nodes]
-        if not behind and end is not None:
-            behind = [end]
-        moves = node.op == "call_function" and behind and movable(node)
-        place[node] = (max(behind), number) if moves else (number, -1)
-    return sorted(place, key=place.__getitem__)
-
-
 def _all_inputs(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     """The nodes, and all that they need."""
     needed: set[fx.Node] = set()
@@ -190,27 +209,12 @@ def _all_inputs(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     return needed
 
 
-def _all_users(graph: fx.Graph) -> set[fx.Node]:
-    """The nodes that depend on a tangent, or that PyTorch binds to the backward pass."""
-    dependent: set[fx.Node] = set()
-    for node in graph.nodes:
-        bound = node.op == "call_function" and partitioners._must_be_in_backward(node)
-        if bound or partitioners._is_tangent(node) or not dependent.isdisjoint(node.all_input_nodes):
-            dependent.add(node)
-    return {node for node in dependent if node.op == "call_function"}
-
-
 def _digest(step: TrainingStep) -> str:
     """Hex digest of all that a step says without having been measured."""
     values = [(value.name, value.size_bytes, value.view_of, value.role) for value in step.values]
     ops = [(op.name, op.kind, op.phase, op.inputs, op.outputs, op.recomputable) for op in step.ops]
     text = json.dumps([values, ops, step.outputs, step.gradients])
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _is_item(node: fx.Node) -> bool:
-    """True if the node takes an item of what another returns."""
-    return node.op == "call_function" and node.target is operator.getitem
 
 
 def _size_bytes(node: fx.Node) -> int:
@@ -238,27 +242,21 @@ _CHILD = re.compile(r"\.?_modules\['([^']+)'\]")
 """What it calls a module within another in PyTorch 2.9."""
 
 
-def _viewed(node: fx.Node) -> fx.Node | None:
-    """What the node shows another view of; None if it makes something new."""
-    target = node.target
-    shows = isinstance(target, torch._ops.OpOverload) and (target.is_view or target in _ALSO_VIEWS)
-    return node.all_input_nodes[0] if shows else None
-
-
-_ALSO_VIEWS = frozenset(
-    {
-        torch.ops.aten._unsafe_view.default,
-        torch.ops.aten._reshape_alias.default,
-        torch.ops.aten.unsafe_chunk.default,
-        torch.ops.aten.unsafe_split.Tensor,
-        torch.ops.aten.unsafe_split_with_sizes.default,
-    }
-)
-"""Ops that share the memory of what they are given without saying so."""
+def never_recompute(module: fx.GraphModule, forward_outputs: int) -> None:
+    """Tell PyTorch's own partitioner, too, what must not run again: by itself it does not look at what changes."""
+    gone = unsteady(module, forward_outputs)
+    for node in module.graph.nodes:
+        known = isinstance(node.target, torch._ops.OpOverload) and not is_mutable(node)
+        if known and (not _recomputable(node) or reads(node, gone)):
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
 def _recomputable(node: fx.Node) -> bool:
-    """False if the op draws random numbers, writes to what it is given, or is not known well enough."""
+    """False if the op draws random numbers, writes to what it is given, or is not known well enough.
+
+    Of an op that is not PyTorch's own nobody knows whether it always returns the same, unless it is tagged as one that
+    computes element by element.
+    """
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return target in _PURE
@@ -266,7 +264,7 @@ def _recomputable(node: fx.Node) -> bool:
         return True
     if target._schema.is_mutable or (torch.Tag.nondeterministic_seeded in target.tags and _draws(node)):
         return False
-    return not target.namespace.startswith(("_c10d", "c10d"))
+    return target.namespace in _OWN or torch.Tag.pointwise in target.tags
 
 
 def _draws(node: fx.Node) -> bool:
@@ -281,6 +279,8 @@ def _draws(node: fx.Node) -> bool:
 
 _SEEDED = frozenset({"prims::inductor_random", "prims::inductor_randint", "prims::inductor_lookup_seed"})
 """Random numbers of inductor that are a function of a seed that they are given: they may be drawn twice."""
+_OWN = frozenset({"aten", "prims", "inductor_prims", "quantized_decomposed"})
+"""Namespaces of ops that return the same for the same, unless they are tagged."""
 _PURE = frozenset(
     {operator.add, operator.sub, operator.mul, operator.floordiv, operator.truediv, operator.neg}
 )

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from torch import fx
 from torch._functorch.compile_utils import raise_getitems
 
-from egrl.integrations.pytorch.joint import JointGraph, early, partitioners
+from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.offload import offload
 from egrl.integrations.pytorch.plan import Offload
+from egrl.integrations.pytorch.writes import order, partitioners
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def partition(joint: JointGraph, cut: Cut) -> tuple[fx.GraphModule, fx.GraphModu
     forward, backward = partitioners._extract_fwd_bwd_modules(
         joint.module, tensors, numbers, num_fwd_outputs=joint.forward_outputs
     )
-    _run_early(forward, {op.name for op in joint.step.ops if op.phase == "either"})
+    _run_early(forward, joint.early)
     _run_late(backward, joint)
     forward, backward = raise_getitems(forward), raise_getitems(backward)
     if cut.offload:
@@ -86,7 +87,7 @@ def partition(joint: JointGraph, cut: Cut) -> tuple[fx.GraphModule, fx.GraphModu
 
 def _run_early(module: fx.GraphModule, names: Collection[str]) -> None:
     """Move the nodes called `names` directly behind the last of their inputs."""
-    _reorder(module, early(module.graph, lambda node: node.name in names))
+    _reorder(module, order(module.graph, lambda node: node.name in names))
 
 
 def _run_late(module: fx.GraphModule, joint: JointGraph) -> None:

@@ -132,6 +132,8 @@ def _key(node: fx.Node) -> str:
     def described(thing: Any) -> Any:
         if not isinstance(thing, fx.Node):
             return thing
+        if (branch := _branch(thing)) is not None:
+            return branch.code
         value = thing.meta.get("val")
         if not isinstance(value, torch.Tensor):
             return type(value).__name__
@@ -172,12 +174,21 @@ def _stand_in(source: fx.Node) -> Any:
     The backward pass of attention reads that state on the processor, while the graph says that it lies on the GPU: a
     made-up one ends the process.
     """
+    if (branch := _branch(source)) is not None:
+        return branch
     value = source.meta["val"]
     if source.target is operator.getitem and isinstance(value, torch.Tensor) and _holds_state(value):
         maker = source.all_input_nodes[0]
         if isinstance(maker.target, torch._ops.OpOverload) and DRAWS in maker.target.tags:
             return _call(maker)()[source.args[1]]
     return _like(value)
+
+
+def _branch(node: fx.Node) -> fx.GraphModule | None:
+    """What a node of an op of higher order, such as `torch.cond`, runs; None if the node is no such branch."""
+    module = node.graph.owning_module
+    found = getattr(module, str(node.target), None) if node.op == "get_attr" and module is not None else None
+    return found if isinstance(found, fx.GraphModule) else None
 
 
 DRAWS = torch.Tag.nondeterministic_seeded
