@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from egrl.integrations.pytorch.capture import capture
+from egrl.integrations.pytorch.check import WrongStepError
 from egrl.integrations.pytorch.eager import checkpoint_contexts
 from egrl.integrations.pytorch.limit import MemoryLimitError, memory_limit
 from egrl.integrations.pytorch.plan import Plan
 
-__all__ = ["MemoryLimitError", "Plan", "capture", "checkpoint_contexts", "memory_limit"]
+__all__ = ["MemoryLimitError", "Plan", "WrongStepError", "capture", "checkpoint_contexts", "memory_limit"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +19,14 @@ from egrl.core import atomic
 from egrl.integrations.pytorch import plan as plans
 from egrl.integrations.pytorch.asked import Limit, asked, may_be_written, simulated_peak
 from egrl.integrations.pytorch.backend import HOST_BACKEND, PlannedBackend
+from egrl.integrations.pytorch.check import checked
 from egrl.integrations.pytorch.compiled import Memory, UnreadableCodeError, memory_of
 from egrl.integrations.pytorch.fusion import fused
 from egrl.integrations.pytorch.host import COPY_LAUNCH_S
 from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError
 from egrl.integrations.pytorch.partition import Cut
 from egrl.integrations.pytorch.plan import Plan
+from egrl.integrations.pytorch.reached import modules_of, tensors_of
 from egrl.integrations.pytorch.runs import Graph, OpenRuns, plan_for_runs
 from egrl.integrations.pytorch.times import TIMES, host_Bps, main_device
 from egrl.integrations.pytorch.versions import check_version
@@ -69,6 +70,7 @@ def memory_limit(
     method: str = "exact",
     seconds: float = 20.0,
     seed: int = 0,
+    check: bool = False,
     quiet: bool = False,
 ) -> Iterator[Plans]:
     """What is compiled by `torch.compile` within this context trains within a limit of memory.
@@ -88,6 +90,8 @@ def memory_limit(
         method: what searches for the plan, of `egrl list methods`; "exact" proves how far it is from the best.
         seconds: time limit of each search: one per graph, under inductor up to `fitting.TURNS`.
         seed: of the search.
+        check: True to run the first step of each function in eager mode, too, on copies, and to compare results,
+            gradients, parameters, buffers and random state; it takes the memory of eager mode and of the copies.
         quiet: True to write no line about each plan to stderr.
 
     Returns:
@@ -96,6 +100,8 @@ def memory_limit(
     Raises:
         InputError: at once: a wrong argument, another version of PyTorch, or another context that has not ended.
         MemoryLimitError: when the function first runs, if no plan within the limit is found.
+        WrongStepError: with `check`, when the function first runs, if it differs from eager mode by more than plain
+            `torch.compile` does.
     """
     check_version()
     limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload, runs)
@@ -111,7 +117,11 @@ def memory_limit(
         name = _name_of(model)
         _check_compiled(model, name)
         planned = backends.of(model, backend, bool(dynamic), name)
-        return _watched(original(model, backend=planned, dynamic=bool(dynamic), **kwargs), planned, report)
+        compiled = original(model, backend=planned, dynamic=bool(dynamic), **kwargs)
+        if check:
+            plain = functools.partial(original, model, backend=backend, dynamic=bool(dynamic), **kwargs)
+            compiled = checked(model, compiled, plain, modules_of(model), backend, report.say)
+        return _watched(compiled, planned, report)
 
     original = torch.compile
     with _alone(), mock.patch.object(torch, "compile", compile_within):
@@ -392,7 +402,7 @@ class _Planner:
         graph's own backward pass; 0 if the function is one graph."""
         if not self._several:
             return 0
-        tensors = tensors_of(self._model)
+        tensors = tensors_of(modules_of(self._model))
         unknown = max(sum(tensor.nbytes for tensor in tensors) - sum(self._own.values()), 0)
         return unknown + min(unknown, sum(tensor.nbytes for tensor in tensors if tensor.requires_grad))
 
@@ -414,23 +424,6 @@ class _Planner:
                 " were planned when it was not known. Compile the step as one graph (fullgraph=True says where it"
                 " breaks), or say with runs= how many alike there are"
             ) from None
-
-
-def tensors_of(model: Any) -> list[torch.Tensor]:
-    """Parameters and buffers of the modules that a module, or a function by its names, refers to; each storage once."""
-    function = inspect.unwrap(model) if callable(model) else model
-    owner = getattr(function, "__self__", None)
-    code = getattr(function, "__code__", None)
-    known = getattr(function, "__globals__", {})
-    reached = [model, function, owner, *getattr(owner, "__dict__", {}).values()]
-    reached += [known.get(name) for name in getattr(code, "co_names", ())]
-    for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # a name that has no value yet
-            reached.append(cell.cell_contents)
-    modules = [module for module in reached if isinstance(module, torch.nn.Module)]
-    tensors = [t for module in modules for t in (*module.parameters(), *module.buffers())]
-    dense = [tensor for tensor in tensors if tensor.layout is torch.strided]
-    return list({tensor.untyped_storage().data_ptr(): tensor for tensor in dense}.values())
 
 
 def _frame() -> int:

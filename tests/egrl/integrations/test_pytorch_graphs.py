@@ -14,8 +14,8 @@ from torch import nn
 
 import egrl.integrations.pytorch as training
 from egrl.integrations.pytorch import plan as plans
-from egrl.integrations.pytorch.limit import tensors_of
 from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.reached import modules_of, tensors_of
 from egrl.integrations.pytorch.runs import Graph, OpenRuns
 from workloads.errors import InputError
 
@@ -297,7 +297,7 @@ def test_the_tensors_of_what_is_compiled_are_found_by_its_names() -> None:
         functools.partial(tied),
         MethodType(lambda self, x: self.model(x), trainer),
     ]
-    found = [len(tensors_of(case)) for case in cases]
+    found = [len(tensors_of(modules_of(case))) for case in cases]
     assert found == [2, 2, 2, 0, 5]
 
 
