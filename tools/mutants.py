@@ -67,8 +67,8 @@ MUTANTS = (
     Mutant(
         "open runs hold nothing",
         "egrl/integrations/pytorch/runs.py",
-        "each.open * each.held_bytes",
-        "0 * each.held_bytes",
+        "each.open * each.left_bytes",
+        "0 * each.left_bytes",
         "tests/egrl/integrations/test_pytorch_graphs.py",
     ),
     Mutant(
@@ -130,8 +130,8 @@ MUTANTS = (
     Mutant(
         "every worker draws its own noise",
         "egrl/measure/local.py",
-        "    return _held[problem].evaluate(mapping, key)",
-        "    return _held[problem].evaluate(mapping, key + np.uint64(threading.get_native_id()))",
+        "    return evaluated(_held[problem], mapping, key)",
+        "    return evaluated(_held[problem], mapping, key + np.uint64(threading.get_native_id()))",
         "tests/egrl/measure/test_local.py",
     ),
     Mutant(
@@ -189,6 +189,27 @@ MUTANTS = (
         "return unknown + min(unknown, ",
         "return 0 * min(unknown, ",
         "tests/egrl/integrations/test_pytorch_graphs.py",
+    ),
+    Mutant(
+        "what reads a changed tensor may run again",
+        "egrl/integrations/pytorch/joint.py",
+        "_recomputable(node) and not reads(node, self._unsteady)",
+        "_recomputable(node)",
+        "tests/egrl/integrations/test_pytorch_kinds.py",
+    ),
+    Mutant(
+        "a change in place does not wait for its readers",
+        "egrl/integrations/pytorch/writes.py",
+        "(each for owned in written(node) for each in readers(owned))",
+        "(each for owned in () for each in readers(owned))",
+        "tests/egrl/integrations/test_pytorch_kinds.py",
+    ),
+    Mutant(
+        "the judge of graphs forgets what changes in place",
+        "egrl/integrations/pytorch/judge.py",
+        'self.memory[shown.storage] = self.terms("write", before, shown.path, made, number)',
+        "pass",
+        "tests/egrl/integrations/test_pytorch_judge.py",
     ),
     Mutant(
         "machine code ignores the kernels that it calls",
