@@ -22,7 +22,7 @@ from egrl.integrations.pytorch import board
 from workloads.load_training import load_training
 
 pytestmark = QUIET
-GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "training.md"
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "training-files.md"
 
 
 STEP = """
