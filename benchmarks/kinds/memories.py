@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.kinds.kind import BATCH, WIDTH, Net, kind
+from benchmarks.kinds.kind import BATCH, WIDTH, Compile, Net, batch, descend, kind
 
 GROUP = "memories"
 
@@ -143,3 +143,71 @@ class _(Net):
         which = (x.detach().mean(1) * 2).long().clamp(0, 3)
         self.bins.scatter_add_(0, which, torch.ones_like(which, dtype=self.bins.dtype))
         return (self.a(x).sin().square().mean(1) * weight[which]).sum() * self.bins.mean()
+
+
+@kind("batch renormalisation", GROUP, compiled_tolerance=1e-4)
+class _(Net):
+    def make(self) -> None:
+        self.keep("mean", torch.zeros(WIDTH))
+        self.keep("spread", torch.ones(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        mean, spread = h.mean(0), h.std(0) + 1e-3
+        scale = (spread.detach() / self.spread).clamp(0.3, 3)
+        shift = ((mean.detach() - self.mean) / self.spread).clamp(-5, 5)
+        y = (h - mean) / spread * scale + shift
+        self.mean += 0.1 * (mean.detach() - self.mean)
+        self.spread += 0.1 * (spread.detach() - self.spread)
+        return self.end(y)
+
+
+@kind("a memory of another precision", GROUP, 1e-6)
+class _(Net):
+    def make(self) -> None:
+        self.keep("state", torch.ones(BATCH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = self.state.float()
+        y = self.a(x) * state.exp().double()
+        self.state.copy_(state.mul_(0.5))
+        return self.end(y * state.double())
+
+
+@kind("a memory outside of any module", GROUP)
+def _(wrap: Compile) -> list[Tensor]:
+    state, net = torch.ones(BATCH, WIDTH, dtype=torch.float64), Net().double()
+
+    def loss_of(x: Tensor) -> Tensor:
+        y = net.a(x) * state.exp()
+        state.mul_(0.5).add_(x)
+        return net.end(y * state.cos())
+
+    step, results = wrap(loss_of), list[Tensor]()
+    for _ in range(2):
+        loss = step(batch())
+        loss.backward()
+        results += [loss.detach(), *descend(net.parameters())]
+    return [*results, state]
+
+
+@torch.library.custom_op("egrl_kinds::move", mutates_args=("state",))
+def _move(state: Tensor, by: Tensor) -> Tensor:
+    state.mul_(0.5).add_(by)
+    return state + by
+
+
+@_move.register_fake
+def _(state: Tensor, by: Tensor) -> Tensor:
+    return torch.empty_like(state)
+
+
+@kind("a memory moved by a custom op", GROUP)
+class _(Net):
+    def make(self) -> None:
+        self.keep("state", torch.ones(BATCH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.a(x) * self.state.exp()
+        z = _move(self.state, x.detach())
+        return self.end(y * self.state.cos() + z)
