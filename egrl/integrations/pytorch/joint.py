@@ -19,6 +19,7 @@ from torch import fx
 from torch._functorch.compile_utils import fx_graph_cse
 from torch.utils.checkpoint import CheckpointPolicy
 
+from egrl.integrations.pytorch.norms import forget_statistics, read_by
 from egrl.integrations.pytorch.writes import (
     in_backward,
     is_item,
@@ -71,6 +72,7 @@ def clean(module: fx.GraphModule) -> fx.GraphModule:
     module.graph.eliminate_dead_code()
     if torch._functorch.config.cse:
         module.graph = fx_graph_cse(module.graph)
+    forget_statistics(module.graph)
     keep_old_values(module.graph)
     module.recompile()
     return module
@@ -166,7 +168,7 @@ class _Reader:
 
     def _op(self, node: fx.Node) -> Op:
         # a branch of an op of higher order is no value
-        inputs = sorted({self._number[source] for source in node.all_input_nodes if source in self._number})
+        inputs = sorted({self._number[source] for source in read_by(node) if source in self._number})
         items = [user for user in node.users if is_item(user)]
         outputs = items if isinstance(node.meta.get("val"), tuple | list) else [node]
         base = self._base(node)

@@ -30,6 +30,11 @@ SILENT_VIEWS = frozenset(
     | {"aten::unsafe_split_with_sizes"}
 )
 """Views whose schema does not say so."""
+NORM = "aten._native_batch_norm_legit_functional.default"
+NORM_ALONE = "aten._native_batch_norm_legit.no_stats"
+"""A batch norm, and one without running statistics, whose first three results are the same in training."""
+IN_TRAINING = {"aten::_native_batch_norm_legit_functional": 5, "aten::native_batch_norm_backward": 7}
+"""Which argument says that they are in training; then the second does not read its statistics, arguments 3 and 4."""
 KNOWN = frozenset({"aten", "prims", "inductor_prims", "quantized_decomposed", "egrl"})
 """Namespaces of ops whose tags and schemas are trusted."""
 
@@ -57,6 +62,9 @@ class _Terms:
         if number == len(self._made_of):
             self._made_of.append(made_of)
         return number
+
+    def made_of(self, term: int) -> Any:
+        return self._made_of[term]
 
     def given(self, term: int) -> set[str]:
         """The names of the given tensors whose first content a term is made of."""
@@ -137,6 +145,10 @@ class _Machine:
         name = target._schema.name
         if name in SAME:
             return self.new(self.content(args[0]))
+        if name in IN_TRAINING and args[IN_TRAINING[name]] is True:
+            if str(target) == NORM:
+                return self._norm(node, args, kwargs)
+            args = (*args[:3], None, None, *args[5:])
         written = _written(target, args, kwargs)
         if written:
             return self._write(node, args, kwargs, written)
@@ -147,11 +159,20 @@ class _Machine:
             return _Shown(args[0].storage, (*args[0].path, rest))
         return self._fresh(node, args, kwargs, draws=_draws(target, args, kwargs))
 
+    def _norm(self, node: fx.Node, args: Any, kwargs: Any) -> _Shown:
+        """A batch norm in training: what it returns first is that of the same norm without running statistics."""
+        alone = (*args[:3], *args[5:])
+        first = self.terms(NORM_ALONE, self.content(alone), self.content(dict(kwargs)), ())
+        rest = self.terms(str(node.target), self.content(args), self.content(dict(kwargs)), ())
+        return self.new(self.terms("norm", _Number(first), _Number(rest)))
+
     def _item(self, source: Any, number: Any) -> Any:
         """An item of what an op returns: of several views one more step of the way, else memory of its own."""
         if isinstance(source, _Shown) and source.path:
             return _Shown(source.storage, (*source.path, ("item", number)))
-        return self.new(self.terms("item", self.content(source), self.content(number)))
+        made_of = self.terms.made_of(self.content(source))
+        term = made_of[1 if number < 3 else 2] if made_of[0] == "norm" else self.content(source)
+        return self.new(self.terms("item", term, self.content(number)))
 
     def _fresh(self, node: fx.Node, args: Any, kwargs: Any, draws: bool) -> _Shown:
         if draws:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from torch import fx
 from torch._functorch.compile_utils import raise_getitems
 
+from egrl.integrations.pytorch import norms
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.offload import offload
 from egrl.integrations.pytorch.plan import Offload
@@ -74,9 +75,12 @@ def partition(joint: JointGraph, cut: Cut) -> tuple[fx.GraphModule, fx.GraphModu
     nodes = [joint.values[number] for number in saved_values(joint, cut.keep)]
     numbers = [node for node in nodes if partitioners.is_sym_node(node)]
     tensors = [node for node in nodes if not partitioners.is_sym_node(node)]
+    # those that no norm needs which runs again are dropped, and the others below
+    tensors += [node for node in norms.statistics(joint.module.graph) if node not in tensors]
     forward, backward = partitioners._extract_fwd_bwd_modules(
         joint.module, tensors, numbers, num_fwd_outputs=joint.forward_outputs
     )
+    norms.run_again_without_statistics(forward, backward)
     _run_early(forward, joint.early)
     _run_late(backward, joint)
     forward, backward = raise_getitems(forward), raise_getitems(backward)

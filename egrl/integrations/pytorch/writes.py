@@ -19,6 +19,8 @@ from torch import fx
 from torch._functorch import partitioners as _partitioners
 from torch.utils._pytree import tree_leaves
 
+from egrl.integrations.pytorch.norms import read_by
+
 partitioners: Any = _partitioners
 """PyTorch's helpers, none of which is public; `versions.py` says with which versions they were tested."""
 
@@ -111,8 +113,8 @@ def unsteady(module: fx.GraphModule, forward_outputs: int) -> set[fx.Node]:
 
 
 def reads(node: fx.Node, owners: Collection[fx.Node]) -> bool:
-    """True if an op reads memory of one of these; a view of it does not."""
-    return viewed(node) is None and any(owner(source) in owners for source in node.all_input_nodes)
+    """True if an op that runs again reads memory of one of these; a view of it does not."""
+    return viewed(node) is None and any(owner(source) in owners for source in read_by(node))
 
 
 def keep_old_values(graph: fx.Graph) -> None:
@@ -140,29 +142,12 @@ def keep_old_values(graph: fx.Graph) -> None:
         targets = written(node)
         for source in node.all_input_nodes:
             owned = owner(source)
-            if (
-                owned in gone
-                and owned not in targets
-                and source not in backward
-                and not _unread(node, source)
-            ):
+            if owned in gone and owned not in targets and source not in backward:
                 node.replace_input_with(source, old(source))
 
 
 def _first_op(graph: fx.Graph) -> fx.Node:
     return next(node for node in graph.nodes if node.op != "placeholder")
-
-
-def _unread(node: fx.Node, source: fx.Node) -> bool:
-    """True if an op is given a tensor that it does not read: the statistics of a batch norm in training."""
-    places = [number for number, given in enumerate(node.args) if given is source]
-    in_training = len(node.args) > TRAIN and node.args[TRAIN] is True
-    norm = getattr(node.target, "overloadpacket", None) is torch.ops.aten.native_batch_norm_backward
-    return norm and in_training and bool(places) and set(places) <= {3, 4}
-
-
-TRAIN = 7
-"""Which argument of `native_batch_norm_backward` says that it is in training."""
 
 
 def order(
