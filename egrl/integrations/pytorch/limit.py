@@ -109,6 +109,14 @@ def memory_limit(
     report = _Report(Plans(), save, quiet)
     backends = _Backends(limits, given, report)
 
+    with _alone(), mock.patch.object(torch, "compile", _compiler(backends, check)):
+        yield report.made
+
+
+def _compiler(backends: _Backends, check: bool) -> Callable[..., Any]:
+    """What stands for `torch.compile` within a context; `check` as in `memory_limit`."""
+    original, report = torch.compile, backends.report
+
     def compile_within(
         model: Any = None, *, backend: Any = "inductor", dynamic: bool | None = None, **kwargs: Any
     ) -> Any:
@@ -123,9 +131,7 @@ def memory_limit(
             compiled = checked(model, compiled, plain, modules_of(model), backend, report.say)
         return _watched(compiled, planned, report)
 
-    original = torch.compile
-    with _alone(), mock.patch.object(torch, "compile", compile_within):
-        yield report.made
+    return compile_within
 
 
 @contextlib.contextmanager
@@ -246,7 +252,7 @@ class _Backends:
     """
 
     def __init__(self, limit: Limit, given: Sequence[Plan] | None, report: _Report) -> None:
-        self._limit, self._given, self._report = limit, given, report
+        self._limit, self._given, self.report = limit, given, report
         room = None if limit.bytes is None else limit.bytes - limit.reserved
         self._open = OpenRuns(report.say, room)
         self._known: dict[Any, tuple[Any, PlannedBackend]] = {}
@@ -260,7 +266,7 @@ class _Backends:
             key = (type(owner).forward, sizes)
         key = (key, str(backend), dynamic)
         if key not in self._known:
-            planner = _Planner(self._limit, self._given, backend, self._report, self._open, model)
+            planner = _Planner(self._limit, self._given, backend, self.report, self._open, model)
             # The model is kept, so that nothing else gets its id.
             self._known[key] = model, planner.backend(name, dynamic)
         return self._known[key][1]
