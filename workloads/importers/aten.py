@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workloads.importers.aten_products import MAYBE, SIZES, sizes
 from workloads.importers.ir import Node, Tensor
+from workloads.importers.vocabulary import CONVOLUTIONS, PRODUCTS, RECURRENT
 
 
 @dataclass(frozen=True)
@@ -30,27 +32,9 @@ class Call:
     outputs: tuple[str, ...]
 
 
-_SAME_SHAPE_VIEWS = (
-    "alias",
-    "detach",
-    "contiguous",
-    "clone",
-    "lift_fresh_copy",
-    "dropout",
-    "positive",
-    "lift",
-)
-_VIEWS = (
-    "view",
-    "_unsafe_view",
-    "reshape",
-    "flatten",
-    "unflatten",
-    "squeeze",
-    "unsqueeze",
-    "expand",
-    "expand_as",
-)
+_SAME = ("alias", "detach", "contiguous", "dropout", "lift", "positive", "requires_grad", "resolve_conj")
+_VIEWS = ("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "expand", "expand_as", "view_as")
+_MORE_VIEWS = ("broadcast_to", "reshape_as", "_reshape_alias", "view_as_real", "view_as_complex", "ravel")
 _PARTS = (
     "slice",
     "select",
@@ -62,25 +46,42 @@ _PARTS = (
     "tensor_split",
     "unfold",
 )
+_MORE_PARTS = ("unsafe_chunk", "unsafe_split", "diagonal", "as_strided", "real", "imag", "hsplit", "vsplit")
+_TURNED = (
+    "permute",
+    "transpose",
+    "t",
+    "numpy_T",
+    "movedim",
+    "moveaxis",
+    "swapaxes",
+    "swapdims",
+    "adjoint",
+    "mT",
+)
+
+_ATTENTION = ("flash", "efficient", "cudnn", "fused", "math")
+
+ALIASES = frozenset((*_SAME, *_VIEWS, *_MORE_VIEWS, *_PARTS, *_MORE_PARTS, *_TURNED))
+"""Ops whose results share the memory of their first argument, or may do so."""
 
 OPS: dict[str, str] = {
-    **dict.fromkeys(_SAME_SHAPE_VIEWS, "Identity"),
-    **dict.fromkeys(
-        (*_VIEWS, "broadcast_to", "view_as", "reshape_as", "_reshape_alias", "getitem"), "Reshape"
-    ),
-    **dict.fromkeys(_PARTS, "Select"),
-    **dict.fromkeys(
-        ("permute", "transpose", "t", "numpy_T", "movedim", "swapaxes", "adjoint", "mT"), "Transpose"
-    ),
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), "Conv"),
-    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), "ConvTranspose"),
-    **dict.fromkeys(("linear", "addmm", "baddbmm", "matmul", "mm", "bmm", "mv", "dot"), "MatMul"),
-    "einsum": "Einsum",
+    **dict.fromkeys((*_SAME, "clone", "lift_fresh_copy"), "Identity"),
+    **dict.fromkeys((*_VIEWS, *_MORE_VIEWS, "_unsafe_view", "getitem"), "Reshape"),
+    **dict.fromkeys((*_PARTS, *_MORE_PARTS), "Select"),
+    **dict.fromkeys(_TURNED, "Transpose"),
+    **dict.fromkeys(SIZES, "MatMul"),
+    **dict.fromkeys((name for name in SIZES if "conv" in name), "Conv"),
+    **dict.fromkeys((name for name in SIZES if "conv_transpose" in name), "ConvTranspose"),
+    **{"linear": "Gemm", "addmm": "Gemm", "einsum": "Einsum"},
+    **dict.fromkeys(("baddbmm", "addbmm", "matmul", "linalg_matmul", "mm", "bmm"), "MatMul"),
+    **dict.fromkeys(("mv", "addmv", "dot", "vdot", "_sparse_mm", "smm"), "MatMul"),
     "scaled_dot_product_attention": "Attention",
+    **dict.fromkeys((f"_scaled_dot_product_{kind}_attention" for kind in _ATTENTION), "Attention"),
     "_scaled_dot_product_flash_attention_for_cpu": "Attention",
-    "_scaled_dot_product_flash_attention": "Attention",
-    "_scaled_dot_product_efficient_attention": "Attention",
-    "embedding": "Gather",
+    "_scaled_dot_product_attention_math": "Attention",
+    "higher_order.flex_attention": "Attention",
+    **dict.fromkeys(("embedding", "embedding_bag"), "Gather"),
     **dict.fromkeys(("index_select", "index", "gather", "take"), "GatherElements"),
     **dict.fromkeys(("batch_norm", "_native_batch_norm_legit_no_training"), "BatchNormalization"),
     **dict.fromkeys(("layer_norm", "native_layer_norm"), "LayerNormalization"),
@@ -121,7 +122,12 @@ OPS: dict[str, str] = {
     **dict.fromkeys(("logical_not", "bitwise_not"), "Not"),
     **dict.fromkeys(("eq", "ne"), "Equal"),
     **{"gt": "Greater", "ge": "GreaterOrEqual", "lt": "Less", "le": "LessOrEqual"},
-    **dict.fromkeys(("to", "_to_copy", "type_as"), "Cast"),
+    **dict.fromkeys(("to", "_to_copy", "type_as", "copy"), "Cast"),
+    **dict.fromkeys(
+        ("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter"), "ScatterElements"
+    ),
+    **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "masked_scatter"), "ScatterElements"),
+    **dict.fromkeys(("index_put", "index_copy", "index_add", "index_fill"), "ScatterElements"),
     **dict.fromkeys(("cat", "concat", "stack"), "Concat"),
     **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), "Pad"),
     **dict.fromkeys(("repeat", "tile", "repeat_interleave"), "Tile"),
@@ -148,10 +154,11 @@ OPS: dict[str, str] = {
         ("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "interpolate"), "Resize"
     ),
     **{"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"},
+    **{"lstm_cell": "LSTM", "gru_cell": "GRU", "rnn_tanh_cell": "RNN", "rnn_relu_cell": "RNN"},
     **dict.fromkeys(("arange", "eye", "linspace"), "Constant"),
     **dict.fromkeys(("zeros", "ones", "full", "empty", "scalar_tensor"), "ConstantOfShape"),
     **dict.fromkeys(("zeros_like", "ones_like", "full_like", "empty_like"), "ConstantOfShape"),
-    **dict.fromkeys(("new_zeros", "new_ones", "new_full", "new_empty"), "ConstantOfShape"),
+    **dict.fromkeys(("new_zeros", "new_ones", "new_full", "new_empty", "fill", "zero"), "ConstantOfShape"),
 }
 """ATen's op -> ONNX's. Variants (add.Tensor, add_.Scalar) are one op."""
 
@@ -162,20 +169,44 @@ DROPPED = frozenset(
 
 _ORDER = {
     "embedding": ("weight", "indices"),
+    "embedding_bag": ("weight", "indices"),
     "addmm": ("mat1", "mat2", "self"),
     "baddbmm": ("batch1", "batch2", "self"),
+    "addbmm": ("batch1", "batch2", "self"),
+    "addmv": ("mat", "vec", "self"),
+    "_addmm_activation": ("mat1", "mat2", "self"),
+    "torchvision.deform_conv2d.default": ("input", "weight", "offset"),
+    "copy": ("src",),
 }
-"""Arguments in ONNX's order, where it is another."""
+"""Arguments in ONNX's order, where it is another; of a copy the target is only written."""
+
+_UNREAD = {"copy": "self"}
+_WRITING = frozenset(f"__i{name}__" for name in ("and", "or", "xor", "lshift", "rshift"))
 
 _LISTS = {"stride": "strides", "padding": "pads", "dilation": "dilations", "kernel_size": "kernel_shape"}
 
 
+def is_product(op: str) -> bool:
+    """Whether an ATen op multiplies matrices."""
+    return OPS.get(op, OPS.get(op.removesuffix("_"))) in CONVOLUTIONS | PRODUCTS | set(RECURRENT)
+
+
+def targets_of(call: Call) -> list[str]:
+    """Names of the tensors that a call writes to, other than its outputs; its first outputs are their new values."""
+    if "out" in call.arguments:
+        return _refs(call.arguments["out"])
+    is_writing = call.op.endswith("_") and not call.op.endswith("__") and call.op[:-1] not in ALIASES
+    if not is_writing and call.op not in _WRITING:
+        return []
+    return _refs(next(iter(call.arguments.values()), None))
+
+
 def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
-    """The call as a node; `tensors` holds what it reads."""
+    """The call as a node; `tensors` holds what it reads and writes."""
     own = call.op if "." in call.op else f"aten.{call.op}"
-    op = OPS.get(call.op, OPS.get(call.op.removesuffix("_"), own))
-    order = _ORDER.get(call.op, ())
-    named = [*order, *(key for key in call.arguments if key not in order)]
+    name = call.op if call.op in OPS else call.op.removesuffix("_")
+    op, order = OPS.get(name, own), _ORDER.get(name, ())
+    named = [*order, *(key for key in call.arguments if key not in (*order, "out", _UNREAD.get(name)))]
     inputs = [ref for key in named for ref in _refs(call.arguments.get(key))]
     attributes = _attributes(call)
     if op == "ConstantOfShape":  # of its inputs it reads the shape, and no data
@@ -184,13 +215,33 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         op = "ConvTranspose"
     if op == "Transpose":
         attributes["perm"] = _permutation(call, tensors)
-    if op == "MatMul" and call.op in ("linear", "addmm"):
-        op = "Gemm"
-        attributes["transB"] = int(call.op == "linear")
-    if op in ("LSTM", "GRU", "RNN"):
-        matrices = _refs(call.arguments.get("params"))
-        inputs = [*inputs[:1], *matrices[:3], "", *matrices[3:]]  # ONNX has the lengths of sequences there
+    if op == "Gemm":
+        attributes["transB"] = int(name == "linear")
+    if op in RECURRENT:
+        inputs = _recurrent_inputs(call, inputs[:1])
+    if name in SIZES:
+        found = _sizes(call, name, tensors)
+        if found is not None:
+            attributes["products"] = found
+            inputs *= 2 if op == "MatMul" and len(inputs) == 1 else 1
+        elif name in MAYBE:
+            op = own
     return Node(call.name, op, tuple(inputs), call.outputs, attributes)
+
+
+def _sizes(call: Call, name: str, tensors: Mapping[str, Tensor]) -> tuple[int, ...] | None:
+    shapes: dict[str, Any] = {}
+    for key, value in call.arguments.items():
+        shapes[key] = tensors[value.name].shape if isinstance(value, Ref) else value
+    return sizes(name, shapes, tensors[call.outputs[0]].shape if call.outputs else None)
+
+
+def _recurrent_inputs(call: Call, first: list[str]) -> list[str]:
+    """In ONNX's order, which has the lengths of sequences before the states; PyTorch has the states second."""
+    cell = [call.arguments.get(key) for key in ("w_ih", "w_hh", "b_ih", "b_hh")]
+    matrices = _refs(call.arguments.get("params", cell))
+    states = _refs(call.arguments.get("hx"))
+    return [*first, *matrices[:3], "", *states, *matrices[3:]]
 
 
 def _refs(value: Any) -> list[str]:

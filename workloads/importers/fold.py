@@ -4,7 +4,8 @@
   shape.
 - Slices, splits and picks at fixed places are parts of their input: who reads them reads only the part.
 - What is computed from constants alone is a constant: it is computed once, before the first inference. Rows looked up
-  in a table at fixed places are not folded: the table is the parameter.
+  in a table at fixed places are not folded: the table is the parameter. Nor are products: who wants them computed once
+  leaves them out of the model, and a model that has them runs them.
 - Nodes whose outputs nobody reads are left out.
 """
 
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
-from workloads.importers.vocabulary import CASTS, PARTS, VIEWS
+from workloads.importers.vocabulary import CASTS, CONVOLUTIONS, PARTS, PRODUCTS, RECURRENT, VIEWS
 
 _BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape"})
 
@@ -91,6 +92,8 @@ def fold(graph: ModelGraph) -> Folded:
 def _is_computed_once(node: Node, tensors: Mapping[str, Tensor]) -> bool:
     given = [tensors[name] for name in node.inputs if name]
     if not all(tensor.constant for tensor in given) or node.op.startswith("Random"):
+        return False
+    if node.op in CONVOLUTIONS | PRODUCTS | set(RECURRENT):
         return False
     if not given:
         return node.op in ("Constant", "ConstantOfShape")

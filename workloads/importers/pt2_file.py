@@ -11,13 +11,15 @@ import io
 import json
 import zipfile
 import zlib
+from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from workloads.errors import InputError
-from workloads.importers.aten import DROPPED, Call, Ref, node_of
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
+from workloads.importers.pt2_graph import Writer
 
 MAX_GRAPH_BYTES = 512 * 2**20
 
@@ -99,28 +101,49 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     graph, signature = module["graph"], module["signature"]
     fixed, given = _inputs(signature)
     tensors: dict[str, Tensor] = {}
-    for name, meta in graph["tensor_values"].items():
+
+    def tensor_of(meta: Any, name: str) -> Tensor:
         width, is_float = _TYPES.get(meta["dtype"], (4.0, True))
         where = f"input {name!r}" if name in given else f"tensor {name!r}"
-        tensors[name] = Tensor(_shape(meta["sizes"], dimensions, where), width, is_float, name in fixed)
+        return Tensor(_shape(meta["sizes"], dimensions, where), width, is_float, name in fixed)
+
+    tensors |= {name: tensor_of(meta, name) for name, meta in graph["tensor_values"].items()}
     dimensions.check(file)
-    nodes: list[Node] = []
-    for position, item in enumerate(graph["nodes"]):
-        call = _call(item, position)
-        if call.op in DROPPED or not call.outputs:
-            continue
-        for name in call.outputs:
-            if name and name not in tensors:
-                tensors[name] = Tensor(None)
-        nodes.append(node_of(call, tensors))
-    _check_order(nodes, {*fixed, *given}, file)
-    outputs = tuple(arg["as_tensor"]["name"] for arg in graph["outputs"] if "as_tensor" in arg)
-    missing = [
-        name for name in (*outputs, *(n for node in nodes for n in node.inputs if n)) if name not in tensors
+    writer = Writer(file, tensors, fixed, lambda meta, name: replace(tensor_of(meta, name), constant=False))
+    outputs = [name for name in writer.run(graph, {name: name for name in tensors}) if name]
+    changed = dict.fromkeys(
+        name for name in (*writer.storages.written, *_changed(signature)) if name in fixed
+    )
+    for name in changed:  # a state: handed in, and handed out
+        tensors[name] = replace(tensors[name], constant=False)
+    outputs = [writer.storages.value(name) for name in outputs]
+    outputs += [writer.storages.written[n] for n in (*changed, *given) if n in writer.storages.written]
+    kept = tuple(dict.fromkeys(outputs))
+    _check_order(writer.nodes, tensors, {*fixed, *given}, file)
+    missing = next((name for name in kept if name not in tensors), None)
+    if missing is not None:
+        raise InputError(f"{file}: expected a tensor called {missing!r}, found none")
+    return ModelGraph("", tuple(writer.nodes), tensors, (*given, *changed), kept, tuple(writer.remarks))
+
+
+def _changed(signature: Any) -> list[str]:
+    """Names of the parameters and buffers that an output replaces, in programs that write nothing in place."""
+    kinds = "buffer_mutation", "parameter_mutation"
+    changed = [
+        content for spec in signature["output_specs"] for kind, content in spec.items() if kind in kinds
     ]
-    if missing:
-        raise InputError(f"{file}: expected a tensor called {missing[0]!r}, found none")
-    return ModelGraph("", tuple(nodes), tensors, tuple(given), outputs)
+    held = {
+        _held(content): content["arg"]["name"]
+        for spec in signature["input_specs"]
+        for content in spec.values()
+        if _held(content)
+    }
+    return [held[name] for name in map(_held, changed)]
+
+
+def _held(content: Any) -> Any:
+    """What an input or an output says the module calls it; None where it is none of the module's."""
+    return content.get("buffer_name") or content.get("parameter_name")
 
 
 def _inputs(signature: Any) -> tuple[set[str], list[str]]:
@@ -136,42 +159,6 @@ def _inputs(signature: Any) -> tuple[set[str], list[str]]:
         elif isinstance(content.get("arg"), dict) and "name" in content["arg"]:
             fixed.add(content["arg"]["name"])
     return fixed, given
-
-
-def _call(item: Any, position: int) -> Call:
-    target = item["target"].removeprefix("torch.ops.")
-    _, _, rest = target.partition(".")
-    op = rest.partition(".")[0] if target.startswith("aten.") else target
-    outputs: list[str] = []
-    for output in item["outputs"]:
-        if "as_tensor" in output:
-            outputs.append(output["as_tensor"]["name"])
-        elif "as_tensors" in output:
-            outputs += [each["name"] for each in output["as_tensors"]]
-    arguments = {argument["name"]: _value(argument["arg"]) for argument in item["inputs"]}
-    name = item.get("name") or (outputs[0] if outputs else f"node_{position}")
-    return Call(name, op or "_".join(target.split(".")), arguments, tuple(outputs))
-
-
-def _value(argument: Any) -> Any:
-    """A tensor as a `Ref`, numbers and texts as they are, None for everything else."""
-    (kind, content), *_ = argument.items()
-    if kind == "as_tensor":
-        return Ref(content["name"])
-    if kind in ("as_tensors", "as_optional_tensors"):
-        return [_optional(each) for each in content]
-    if kind in ("as_int", "as_float", "as_bool", "as_string", "as_ints", "as_floats", "as_bools"):
-        return content
-    if kind == "as_sym_ints":
-        return [each.get("as_int") for each in content]
-    return None
-
-
-def _optional(item: Any) -> Ref | None:
-    if "name" in item:
-        return Ref(item["name"])
-    tensor = item.get("as_tensor")
-    return Ref(tensor["name"]) if tensor else None
 
 
 def _shape(sizes: Any, dimensions: Dimensions, where: str) -> Shape | None:
@@ -246,9 +233,12 @@ def _apply(name: str, values: list[int | None]) -> int | None:
     return None
 
 
-def _check_order(nodes: list[Node], given: set[str], file: str) -> None:
+def _check_order(nodes: list[Node], tensors: Mapping[str, Tensor], given: set[str], file: str) -> None:
     written = set(given)
     for node in nodes:
+        missing = next((name for name in node.inputs if name and name not in tensors), None)
+        if missing is not None:
+            raise InputError(f"{file}: expected a tensor called {missing!r}, found none")
         late = next((name for name in node.inputs if name and name not in written), None)
         if late is not None:
             raise InputError(

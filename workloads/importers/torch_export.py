@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from workloads.errors import InputError
 from workloads.importers import pt2_file
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.read import Imported, convert
@@ -27,14 +28,19 @@ def from_torch(
     others are those of `workloads.importers.read.read`. The weights are copied once while it works.
 
     Raises:
-        InputError: as `workloads.importers.read.read` does.
+        InputError: as `workloads.importers.read.read` does, or the program has ops that cannot be saved.
         Exception: whatever torch.export says of a module that it cannot export.
     """
     import torch
 
     program = torch.export.export(module, example_inputs, dynamic_shapes=dynamic_shapes)
-    stream = io.BytesIO()
-    torch.export.save(program, stream)
-    title = name or type(module).__name__
+    stream, title = io.BytesIO(), name or type(module).__name__
+    try:
+        torch.export.save(program, stream)
+    except Exception as error:
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(
+            f"{title}: expected a program that torch.export can save, found: {first[:160]}"
+        ) from error
     graph = pt2_file.read(stream.getvalue(), title, Dimensions(dimensions or {}))
     return convert(graph, title, f"torch.export of {title}", element_bytes, fuse)

@@ -150,7 +150,9 @@ def gemm_of(node: Node, shape: ShapeOf) -> Gemm | None:
 
 
 def _sizes(node: Node, shape: ShapeOf) -> tuple[int, int, int, int] | None:
-    """(groups, rows, cols, reduction)."""
+    """(groups, rows, cols, reduction); a front end may have found them as a node's `products`."""
+    if len(known := node.integers("products")) == 4:
+        return known[0], known[1], known[2], known[3]
     if node.op == "Conv":
         return _convolution(node, shape)
     if node.op == "ConvTranspose":
