@@ -18,7 +18,7 @@ from math import prod
 from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
 from workloads.importers.vocabulary import CASTS, CONVOLUTIONS, PARTS, PRODUCTS, RECURRENT, VIEWS
 
-_BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape"})
+_BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape", "GatherElements"})
 
 _REWRITTEN = VIEWS | CASTS | {"Transpose"}
 """What makes of a constant the same one, written otherwise."""
@@ -113,7 +113,8 @@ def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tenso
         stored = first.kept
     if node.op in CASTS:
         width = min(width, first.element_bytes)
-    return replace(output, constant=True, stored=stored, element_bytes=width)
+    learned = any(tensors[name].learned for name in node.inputs if name)
+    return replace(output, constant=True, stored=stored, element_bytes=width, learned=learned)
 
 
 def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:

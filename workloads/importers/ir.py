@@ -26,6 +26,7 @@ class Tensor:
         is_float: whether it holds numbers to compute with (floats and quantised ones), not ids, masks or shapes.
         constant: it is the same in every inference (an initializer, a parameter, or computed from those).
         value: what it holds where that is known and small (arithmetic on shapes); None elsewhere.
+        learned: of a constant: it is a parameter or made of some, and no table that the model was built with.
         stored: elements that have to be kept of a constant where they are fewer than the shape says (a broadcast).
     """
 
@@ -35,6 +36,7 @@ class Tensor:
     constant: bool = False
     value: NDArray[Any] | None = field(default=None, compare=False)
     stored: int | None = None
+    learned: bool = True
 
     @property
     def elements(self) -> int:

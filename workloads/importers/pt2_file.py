@@ -100,16 +100,21 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     module = program["graph_module"]
     graph, signature = module["graph"], module["signature"]
     fixed, given = _inputs(signature)
+    learned = {spec["parameter"]["arg"]["name"] for spec in signature["input_specs"] if "parameter" in spec}
     tensors: dict[str, Tensor] = {}
 
     def tensor_of(meta: Any, name: str) -> Tensor:
         width, is_float = _TYPES.get(meta["dtype"], (4.0, True))
         where = f"input {name!r}" if name in given else f"tensor {name!r}"
-        return Tensor(_shape(meta["sizes"], dimensions, where), width, is_float, name in fixed)
+        shape, quantised = _shape(meta["sizes"], dimensions, where), width < 2  # buffers hold those weights
+        constant = name in fixed
+        return Tensor(shape, width, is_float, constant, learned=name in learned or (constant and quantised))
 
     tensors |= {name: tensor_of(meta, name) for name, meta in graph["tensor_values"].items()}
     dimensions.check(file)
-    writer = Writer(file, tensors, fixed, lambda meta, name: replace(tensor_of(meta, name), constant=False))
+    writer = Writer(
+        file, tensors, fixed, lambda meta, name: replace(tensor_of(meta, name), constant=False, learned=False)
+    )
     outputs = [name for name in writer.run(graph, {name: name for name in tensors}) if name]
     changed = dict.fromkeys(
         name for name in (*writer.storages.written, *_changed(signature)) if name in fixed

@@ -98,8 +98,7 @@ class Writer:
         bodies = [value for value in call.arguments.values() if isinstance(value, Body)]
         if bodies and call.op.removeprefix(HIGHER_ORDER) not in MOVED:
             outputs = self._bodies(call, bodies)
-            for local, name in zip(_local_outputs(item), outputs, strict=True):
-                names[local] = name
+            names |= dict(zip(_local_outputs(item), outputs, strict=True))
             return
         self._plain(call, targets)
 
