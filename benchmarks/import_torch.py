@@ -9,8 +9,8 @@ exported program reads. A line a module is added to OUT.jsonl; modules that are 
 of every difference of more than 1 % is printed, with the products by op on both sides. `--size` is 0 or 1: the smaller
 or the larger input; `--every K` takes each K-th module; no module is begun after S seconds.
 
-FlopCounterMode does not see products in `_int_mm`, `mv`, `dot`, `bilinear`, `grid_sample`, fused LSTMs of a CPU and ops of
-other packages; it does see dead ends, which an importer leaves out.
+FlopCounterMode does not see the products of `_int_mm`, `mv`, `dot`, `bilinear`, `addbmm`, `cdist`, `conv_tbc`, packed
+weights, recurrent layers that a CPU fuses, and ops of other packages. It sees dead ends, which an importer leaves out.
 """
 
 from __future__ import annotations
@@ -69,35 +69,33 @@ def without_weights(build: Callable[[], Any]) -> Any:
         return build().to("meta")
 
 
+LEFT_OUT = ("quantized", "ssd", "fcos", "retinanet", "keypoint", "faster", "mask", "raft")
+"""What torchvision has beside networks of one input and fixed sizes."""
+
+
 def vision(size: int) -> Iterator[Case]:
     """torchvision: classification, segmentation, video."""
     import torchvision.models as zoo
 
     for name in zoo.list_models():
-        shape = (1, 3, 8, 112, 112) if "3d" in name or "mc3" in name or "r2plus" in name else None
-        edge = (128, 224)[size]
-        if name.startswith(("vit", "maxvit", "googlenet", "inception")):
-            edge = {"vit_h_14": 224, "inception_v3": (299, 331)[size]}.get(name, 224)
-        if name.startswith(("mvit", "swin3d", "s3d")):
-            shape = (1, 3, 16, 224, 224)
-        if (
-            "raft" in name
-            or "rcnn" in name
-            or name.startswith(("quantized", "ssd", "fcos", "retinanet", "keypoint"))
-        ):
-            continue
-        shape = shape or (1, 3, edge, edge)
-        yield (
-            name,
-            lambda name=name, shape=shape: (
-                without_weights(lambda: zoo.get_model(name, weights=None, **_backbone(name))),
-                (torch.zeros(shape, device="meta"),),
-            ),
-        )
+        if not name.startswith(LEFT_OUT):
+            yield name, lambda name=name: _of_torchvision(name, size)
 
 
-def _backbone(name: str) -> dict[str, Any]:
-    return {"weights_backbone": None} if name.startswith(("fcn", "deeplab", "lraspp")) else {}
+def _of_torchvision(name: str, size: int) -> tuple[torch.nn.Module, tuple[Any, ...]]:
+    import torchvision.models as zoo
+
+    edge = 224 if size or name.startswith(("vit", "maxvit", "googlenet")) else 128
+    shape: tuple[int, ...] = (1, 3, edge, edge)
+    if name.startswith(("mvit", "swin3d", "s3d")):
+        shape = (1, 3, 16, 224, 224)
+    elif name.startswith(("r3d", "mc3", "r2plus1d")):
+        shape = (1, 3, 8, edge, edge)
+    elif name == "inception_v3":
+        shape = (1, 3, 299, 299)
+    backbone = {"weights_backbone": None} if name.startswith(("fcn", "deeplab", "lraspp")) else {}
+    module = without_weights(lambda: zoo.get_model(name, weights=None, **backbone))
+    return module, (torch.zeros(shape, device="meta"),)
 
 
 def timm_models(size: int) -> Iterator[Case]:
@@ -265,16 +263,15 @@ def table(file: Path) -> None:
     rows, different = _rows(file), apart(file)
     good = [row for row in rows if "macs" in row]
     print(f"{len(rows)} modules: {len(good)} counted, {len(good) - len(different)} of them within 1 %,")
-    print(
-        f"{sum('refused' in row for row in rows)} refused, {sum('failed' in row for row in rows)} not built or exported\n"
-    )
+    refused, failed = (sum(key in row for row in rows) for key in ("refused", "failed"))
+    print(f"{refused} refused, {failed} not built or exported\n")
     print("| module | products | difference | parameters | difference | PyTorch by op | here by op |")
     print("|---|---|---|---|---|---|---|")
     for row in different:
         macs, parameters = _shares(row)
-        name = f"{row['name']} ({row['size']})"
         print(
-            f"| {name} | {row['macs']:,} | {macs:+.2%} | {row['parameters']:,} | {parameters:+.2%} | {row['by_op']} | {row['our_ops']} |"
+            f"| {row['name']} ({row['size']}) | {row['macs']:,} | {macs:+.2%} | {row['parameters']:,}"
+            f" | {parameters:+.2%} | {row['by_op']} | {row['our_ops']} |"
         )
     for row in rows:
         if "macs" not in row:

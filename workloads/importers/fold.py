@@ -105,7 +105,13 @@ def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tenso
     """The constant that a node makes of constants."""
     first = tensors[node.inputs[0]] if node.inputs and node.inputs[0] else None
     if first is None:
-        return replace(output, constant=True, stored=1 if node.op == "ConstantOfShape" else None)
+        filled = node.op == "ConstantOfShape"
+        return replace(
+            output,
+            constant=True,
+            stored=1 if filled else None,
+            learned=0 if filled else output.learned,
+        )
     stored, width = None, output.element_bytes
     if node.op in _BROADCASTS:
         stored = 1 if node.op == "ConstantOfShape" else first.kept
@@ -113,7 +119,7 @@ def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tenso
         stored = first.kept
     if node.op in CASTS:
         width = min(width, first.element_bytes)
-    learned = any(tensors[name].learned for name in node.inputs if name)
+    learned = sum(tensors[name].parameters for name in node.inputs if name)
     return replace(output, constant=True, stored=stored, element_bytes=width, learned=learned)
 
 

@@ -26,7 +26,8 @@ class Tensor:
         is_float: whether it holds numbers to compute with (floats and quantised ones), not ids, masks or shapes.
         constant: it is the same in every inference (an initializer, a parameter, or computed from those).
         value: what it holds where that is known and small (arithmetic on shapes); None elsewhere.
-        learned: of a constant: it is a parameter or made of some, and no table that the model was built with.
+        learned: of a constant, how many of its elements count as parameters: none of a table that the model was built
+            with, and of what is made of parameters no more than these have; None for all.
         stored: elements that have to be kept of a constant where they are fewer than the shape says (a broadcast).
     """
 
@@ -36,7 +37,7 @@ class Tensor:
     constant: bool = False
     value: NDArray[Any] | None = field(default=None, compare=False)
     stored: int | None = None
-    learned: bool = True
+    learned: int | None = None
 
     @property
     def elements(self) -> int:
@@ -47,6 +48,11 @@ class Tensor:
     def kept(self) -> int:
         """Elements of a constant that have to be kept."""
         return self.elements if self.stored is None else min(self.stored, self.elements)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters among them."""
+        return self.kept if self.learned is None else min(self.learned, self.kept)
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ class _Lowering:
                 )
                 if base not in self.owned:
                     self.owned.add(base)
-                    parameters += kept if tensor.is_float and tensor.learned else 0
+                    parameters += min(kept, tensor.parameters) if tensor.is_float else 0
                 else:
                     self.copied += size
         return replace(

@@ -106,14 +106,14 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     def tensor_of(meta: Any, name: str) -> Tensor:
         width, is_float = _TYPES.get(meta["dtype"], (4.0, True))
         where = f"input {name!r}" if name in given else f"tensor {name!r}"
-        shape, quantised = _shape(meta["sizes"], dimensions, where), width < 2  # buffers hold those weights
-        constant = name in fixed
-        return Tensor(shape, width, is_float, constant, learned=name in learned or (constant and quantised))
+        counts = name in learned or (name in fixed and width < 2)  # quantised weights are buffers
+        shape = _shape(meta["sizes"], dimensions, where)
+        return Tensor(shape, width, is_float, name in fixed, learned=None if counts else 0)
 
     tensors |= {name: tensor_of(meta, name) for name, meta in graph["tensor_values"].items()}
     dimensions.check(file)
     writer = Writer(
-        file, tensors, fixed, lambda meta, name: replace(tensor_of(meta, name), constant=False, learned=False)
+        file, tensors, fixed, lambda meta, name: replace(tensor_of(meta, name), constant=False, learned=0)
     )
     outputs = [name for name in writer.run(graph, {name: name for name in tensors}) if name]
     changed = dict.fromkeys(
