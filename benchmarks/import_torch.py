@@ -183,7 +183,7 @@ FAMILIES: dict[str, Callable[[int], Iterator[Case]]] = {
 def counted(module: torch.nn.Module, inputs: tuple[Any, ...]) -> dict[str, Any]:
     """What PyTorch and the importer count of a module: products, parameters, products by op, seconds."""
     with torch.device(inputs[0].device):
-        return _counted(module.eval(), inputs)
+        return _counted(module.eval().requires_grad_(False), inputs)  # the counter stumbles over gradients
 
 
 def _counted(module: torch.nn.Module, inputs: tuple[Any, ...]) -> dict[str, Any]:
