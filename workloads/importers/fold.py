@@ -4,7 +4,7 @@
   shape.
 - Slices, splits and picks at fixed places are parts of their input: who reads them reads only the part.
 - What is computed from constants alone is a constant: it is computed once, before the first inference. Rows looked up
-  in a table at fixed places are not folded: the table is the parameter. Nor are products: who wants them computed once
+  in a table at fixed places are not folded: the table is the parameter. Nor are products of matrices: who wants them computed once
   leaves them out of the model, and a model that has them runs them.
 - Nodes whose outputs nobody reads are left out.
 """
@@ -94,7 +94,7 @@ def _is_computed_once(node: Node, tensors: Mapping[str, Tensor]) -> bool:
     if not all(tensor.constant for tensor in given) or node.op.startswith("Random"):
         return False
     if node.op in CONVOLUTIONS | PRODUCTS | set(RECURRENT):
-        return False
+        return any(len(tensor.shape or ()) < 2 for tensor in given[:2])
     if not given:
         return node.op in ("Constant", "ConstantOfShape")
     is_table = node.op == "Gather" and given[0].is_float and len(given[0].shape or ()) > 1

@@ -93,6 +93,11 @@ class Writer:
 
     def _call(self, call: Call, names: dict[str, str], item: Any) -> None:
         targets = targets_of(call)
+        if (
+            not call.outputs and "." in call.op
+        ):  # of others' ops nobody says what they write: all that they are given
+            given = [value.name for value in _flat(list(call.arguments.values())) if isinstance(value, Ref)]
+            targets = [name for name in given if name not in self.constants]
         if call.op in DROPPED or not (call.outputs or targets):
             return
         bodies = [value for value in call.arguments.values() if isinstance(value, Body)]
@@ -167,7 +172,7 @@ class Writer:
                 f"{self.file}: node {call.name!r}: expected ops that run a known number of times, found {op} with"
                 " products in it"
             )
-        self._plain(replace(call, op=op), [])
+        self._plain(call, [])
         return list(call.outputs)
 
     def _body(self, body: Body, given: list[Any], prefix: str) -> list[str]:

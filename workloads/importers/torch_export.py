@@ -28,19 +28,20 @@ def from_torch(
     others are those of `workloads.importers.read.read`. The weights are copied once while it works.
 
     Raises:
-        InputError: as `workloads.importers.read.read` does, or the program has ops that cannot be saved.
-        Exception: whatever torch.export says of a module that it cannot export.
+        InputError: as `workloads.importers.read.read` does, or torch.export cannot export or save the module; what it
+            says is the cause.
     """
     import torch
 
-    program = torch.export.export(module, example_inputs, dynamic_shapes=dynamic_shapes)
     stream, title = io.BytesIO(), name or type(module).__name__
     try:
+        program = torch.export.export(module, example_inputs, dynamic_shapes=dynamic_shapes)
         torch.export.save(program, stream)
-    except Exception as error:
-        first = next(iter(str(error).splitlines()), type(error).__name__)
+    except Exception as error:  # whatever torch says of what it cannot export or save
+        first = next(iter(str(error).strip().splitlines()), "")
         raise InputError(
-            f"{title}: expected a program that torch.export can save, found: {first[:160]}"
+            f"{title}: expected a module that torch.export can export and save,"
+            f" found {type(error).__name__}: {first[:160]}"
         ) from error
     graph = pt2_file.read(stream.getvalue(), title, Dimensions(dimensions or {}))
     return convert(graph, title, f"torch.export of {title}", element_bytes, fuse)

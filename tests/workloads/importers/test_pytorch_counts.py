@@ -351,7 +351,7 @@ def test_what_torch_cannot_save_is_refused_in_a_line():
 
     heads = torch.zeros(1, 2, 16, 16)
     with pytest.raises(
-        InputError, match=r"^Held: expected a program that torch\.export can save, found: .*flex"
+        InputError, match=r"^Held: expected a module that .* can export and save, found .*flex"
     ):
         from_torch(Held(lambda m, x: flex_attention(x, x, x)), (heads,))
 
