@@ -4,8 +4,8 @@
   shape.
 - Slices, splits and picks at fixed places are parts of their input: who reads them reads only the part.
 - What is computed from constants alone is a constant: it is computed once, before the first inference. Rows looked up
-  in a table at fixed places are not folded: the table is the parameter. Nor are products of matrices: who wants them computed once
-  leaves them out of the model, and a model that has them runs them.
+  in a table at fixed places are not folded: the table is the parameter. Nor are products of matrices: a model that
+  has them runs them.
 - Nodes whose outputs nobody reads are left out.
 """
 
