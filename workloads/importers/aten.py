@@ -32,135 +32,123 @@ class Call:
     outputs: tuple[str, ...]
 
 
-_SAME = ("alias", "detach", "contiguous", "dropout", "lift", "positive", "requires_grad", "resolve_conj")
-_VIEWS = ("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "expand", "expand_as", "view_as")
-_MORE_VIEWS = ("broadcast_to", "reshape_as", "_reshape_alias", "view_as_real", "view_as_complex", "ravel")
-_PARTS = (
-    "slice",
-    "select",
-    "narrow",
-    "split",
-    "split_with_sizes",
-    "chunk",
-    "unbind",
-    "tensor_split",
-    "unfold",
-)
-_MORE_PARTS = ("unsafe_chunk", "unsafe_split", "diagonal", "as_strided", "real", "imag", "hsplit", "vsplit")
-_TURNED = (
-    "permute",
-    "transpose",
-    "t",
-    "numpy_T",
-    "movedim",
-    "moveaxis",
-    "swapaxes",
-    "swapdims",
-    "adjoint",
-    "mT",
-)
+_ALIASES = {
+    "Identity": "alias detach contiguous dropout lift positive requires_grad resolve_conj",
+    "Reshape": (
+        "view reshape flatten unflatten squeeze unsqueeze expand expand_as view_as "
+        "broadcast_to reshape_as _reshape_alias view_as_real view_as_complex ravel"
+    ),
+    "Select": (
+        "slice select narrow split split_with_sizes chunk unbind tensor_split unfold "
+        "unsafe_chunk unsafe_split diagonal as_strided real imag hsplit vsplit"
+    ),
+    "Transpose": "permute transpose t numpy_T movedim moveaxis swapaxes swapdims adjoint mT",
+}
+"""ONNX's op -> ops of ATen that are the same, and share the memory of their first argument, or may do so."""
 
-_ATTENTION = ("flash", "efficient", "cudnn", "fused", "math")
+_NAMES = {
+    "Identity": "clone lift_fresh_copy",
+    "Reshape": "_unsafe_view getitem",
+    "Gemm": "linear addmm",
+    "MatMul": "baddbmm addbmm matmul linalg_matmul mm bmm mv addmv dot vdot _sparse_mm smm",
+    "LSTM": "lstm_cell lstm",
+    "GRU": "gru_cell gru",
+    "RNN": "rnn_tanh_cell rnn_relu_cell rnn_tanh rnn_relu",
+    "Einsum": "einsum",
+    "Attention": (
+        "scaled_dot_product_attention _scaled_dot_product_flash_attention "
+        "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention "
+        "_scaled_dot_product_fused_attention _scaled_dot_product_math_attention "
+        "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math "
+        "higher_order.flex_attention"
+    ),
+    "Gather": "embedding embedding_bag",
+    "GatherElements": "index_select index gather take",
+    "BatchNormalization": "batch_norm _native_batch_norm_legit_no_training",
+    "LayerNormalization": "layer_norm native_layer_norm",
+    "GroupNormalization": "group_norm native_group_norm",
+    "InstanceNormalization": "instance_norm",
+    "RMSNormalization": "rms_norm _fused_rms_norm",
+    "Softmax": "softmax _softmax",
+    "LogSoftmax": "log_softmax _log_softmax",
+    "Relu": "relu relu_",
+    "Clip": "relu6 hardtanh clamp clamp_min clamp_max clip",
+    "Swish": "silu",
+    "LeakyRelu": "leaky_relu",
+    "PRelu": "prelu",
+    "HardSwish": "hardswish",
+    "HardSigmoid": "hardsigmoid",
+    "Sub": "rsub",
+    "Mul": "square",
+    "Div": "true_divide floor_divide",
+    "Sqrt": "rsqrt",
+    "Mod": "remainder",
+    "Max": "maximum fmax",
+    "Min": "minimum fmin",
+    "Where": "where masked_fill",
+    "And": "logical_and bitwise_and __and__",
+    "Or": "logical_or bitwise_or __or__",
+    "Not": "logical_not bitwise_not",
+    "Equal": "eq ne",
+    "Greater": "gt",
+    "GreaterOrEqual": "ge",
+    "Less": "lt",
+    "LessOrEqual": "le",
+    "Cast": "to _to_copy type_as copy",
+    "ScatterElements": (
+        "slice_scatter select_scatter diagonal_scatter as_strided_scatter scatter "
+        "scatter_add scatter_reduce masked_scatter index_put index_copy index_add "
+        "index_fill"
+    ),
+    "Concat": "cat concat stack",
+    "Pad": "constant_pad_nd pad reflection_pad1d reflection_pad2d",
+    "Tile": "repeat tile repeat_interleave",
+    "MaxPool": "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices",
+    "AveragePool": "avg_pool1d avg_pool2d avg_pool3d",
+    "GlobalAveragePool": (
+        "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d "
+        "_adaptive_avg_pool3d"
+    ),
+    "GlobalMaxPool": "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
+    "ReduceMean": "mean var var_mean std",
+    "ReduceSum": "sum",
+    "ReduceProd": "prod",
+    "ReduceMax": "amax max",
+    "ReduceMin": "amin min",
+    "ReduceL2": "norm linalg_vector_norm",
+    "ArgMax": "argmax",
+    "ArgMin": "argmin",
+    "CumSum": "cumsum",
+    "TopK": "topk",
+    "OneHot": "one_hot",
+    "Trilu": "tril triu",
+    "DepthToSpace": "pixel_shuffle",
+    "SpaceToDepth": "pixel_unshuffle",
+    "Resize": "upsample_nearest2d upsample_bilinear2d upsample_bicubic2d interpolate",
+    "Constant": "arange eye linspace",
+    "ConstantOfShape": (
+        "zeros ones full empty scalar_tensor zeros_like ones_like full_like empty_like "
+        "new_zeros new_ones new_full new_empty fill zero"
+    ),
+}
+"""ONNX's op -> those of ATen that are the same. Variants (add.Tensor, add_.Scalar) are one op."""
 
-ALIASES = frozenset((*_SAME, *_VIEWS, *_MORE_VIEWS, *_PARTS, *_MORE_PARTS, *_TURNED))
+_SAME_NAMES = (
+    "gelu elu selu celu mish sigmoid softplus tanh add sub mul div pow exp log erf sin cos neg abs floor ceil round "
+    "sign sqrt reciprocal"
+)
+"""Ops that ONNX calls the same, with a capital."""
+
+ALIASES = frozenset(name for names in _ALIASES.values() for name in names.split())
 """Ops whose results share the memory of their first argument, or may do so."""
 
 OPS: dict[str, str] = {
-    **dict.fromkeys((*_SAME, "clone", "lift_fresh_copy"), "Identity"),
-    **dict.fromkeys((*_VIEWS, *_MORE_VIEWS, "_unsafe_view", "getitem"), "Reshape"),
-    **dict.fromkeys((*_PARTS, *_MORE_PARTS), "Select"),
-    **dict.fromkeys(_TURNED, "Transpose"),
+    **{name: name.capitalize() for name in _SAME_NAMES.split()},
     **dict.fromkeys(SIZES, "MatMul"),
-    **dict.fromkeys((name for name in SIZES if "conv" in name), "Conv"),
-    **dict.fromkeys((name for name in SIZES if "conv_transpose" in name), "ConvTranspose"),
-    **{"linear": "Gemm", "addmm": "Gemm", "einsum": "Einsum"},
-    **dict.fromkeys(("baddbmm", "addbmm", "matmul", "linalg_matmul", "mm", "bmm"), "MatMul"),
-    **dict.fromkeys(("mv", "addmv", "dot", "vdot", "_sparse_mm", "smm"), "MatMul"),
-    "scaled_dot_product_attention": "Attention",
-    **dict.fromkeys((f"_scaled_dot_product_{kind}_attention" for kind in _ATTENTION), "Attention"),
-    "_scaled_dot_product_flash_attention_for_cpu": "Attention",
-    "_scaled_dot_product_attention_math": "Attention",
-    "higher_order.flex_attention": "Attention",
-    **dict.fromkeys(("embedding", "embedding_bag"), "Gather"),
-    **dict.fromkeys(("index_select", "index", "gather", "take"), "GatherElements"),
-    **dict.fromkeys(("batch_norm", "_native_batch_norm_legit_no_training"), "BatchNormalization"),
-    **dict.fromkeys(("layer_norm", "native_layer_norm"), "LayerNormalization"),
-    **dict.fromkeys(("group_norm", "native_group_norm"), "GroupNormalization"),
-    "instance_norm": "InstanceNormalization",
-    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), "RMSNormalization"),
-    **dict.fromkeys(("softmax", "_softmax"), "Softmax"),
-    **dict.fromkeys(("log_softmax", "_log_softmax"), "LogSoftmax"),
-    **dict.fromkeys(("relu", "relu_"), "Relu"),
-    **dict.fromkeys(("relu6", "hardtanh", "clamp", "clamp_min", "clamp_max", "clip"), "Clip"),
-    **dict.fromkeys(("silu",), "Swish"),
-    **{
-        name: name.capitalize()
-        for name in ("gelu", "elu", "selu", "celu", "mish", "sigmoid", "softplus", "tanh")
-    },
-    "leaky_relu": "LeakyRelu",
-    "prelu": "PRelu",
-    "hardswish": "HardSwish",
-    "hardsigmoid": "HardSigmoid",
-    **{
-        name: name.capitalize()
-        for name in ("add", "sub", "mul", "div", "pow", "exp", "log", "erf", "sin", "cos")
-    },
-    **{
-        name: name.capitalize()
-        for name in ("neg", "abs", "floor", "ceil", "round", "sign", "sqrt", "reciprocal")
-    },
-    **dict.fromkeys(("true_divide", "floor_divide"), "Div"),
-    "rsub": "Sub",
-    "rsqrt": "Sqrt",
-    "square": "Mul",
-    "remainder": "Mod",
-    **dict.fromkeys(("maximum", "fmax"), "Max"),
-    **dict.fromkeys(("minimum", "fmin"), "Min"),
-    **dict.fromkeys(("where", "masked_fill"), "Where"),
-    **dict.fromkeys(("logical_and", "bitwise_and", "__and__"), "And"),
-    **dict.fromkeys(("logical_or", "bitwise_or", "__or__"), "Or"),
-    **dict.fromkeys(("logical_not", "bitwise_not"), "Not"),
-    **dict.fromkeys(("eq", "ne"), "Equal"),
-    **{"gt": "Greater", "ge": "GreaterOrEqual", "lt": "Less", "le": "LessOrEqual"},
-    **dict.fromkeys(("to", "_to_copy", "type_as", "copy"), "Cast"),
-    **dict.fromkeys(
-        ("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter"), "ScatterElements"
-    ),
-    **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "masked_scatter"), "ScatterElements"),
-    **dict.fromkeys(("index_put", "index_copy", "index_add", "index_fill"), "ScatterElements"),
-    **dict.fromkeys(("cat", "concat", "stack"), "Concat"),
-    **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), "Pad"),
-    **dict.fromkeys(("repeat", "tile", "repeat_interleave"), "Tile"),
-    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices"), "MaxPool"),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), "AveragePool"),
-    **{f"adaptive_avg_pool{n}d": "GlobalAveragePool" for n in (1, 2, 3)},
-    **{f"_adaptive_avg_pool{n}d": "GlobalAveragePool" for n in (2, 3)},
-    **{f"adaptive_max_pool{n}d": "GlobalMaxPool" for n in (1, 2, 3)},
-    **dict.fromkeys(("mean", "var", "var_mean", "std"), "ReduceMean"),
-    "sum": "ReduceSum",
-    "prod": "ReduceProd",
-    **dict.fromkeys(("amax", "max"), "ReduceMax"),
-    **dict.fromkeys(("amin", "min"), "ReduceMin"),
-    **dict.fromkeys(("norm", "linalg_vector_norm"), "ReduceL2"),
-    "argmax": "ArgMax",
-    "argmin": "ArgMin",
-    "cumsum": "CumSum",
-    "topk": "TopK",
-    "one_hot": "OneHot",
-    **dict.fromkeys(("tril", "triu"), "Trilu"),
-    "pixel_shuffle": "DepthToSpace",
-    "pixel_unshuffle": "SpaceToDepth",
-    **dict.fromkeys(
-        ("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "interpolate"), "Resize"
-    ),
-    **{"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"},
-    **{"lstm_cell": "LSTM", "gru_cell": "GRU", "rnn_tanh_cell": "RNN", "rnn_relu_cell": "RNN"},
-    **dict.fromkeys(("arange", "eye", "linspace"), "Constant"),
-    **dict.fromkeys(("zeros", "ones", "full", "empty", "scalar_tensor"), "ConstantOfShape"),
-    **dict.fromkeys(("zeros_like", "ones_like", "full_like", "empty_like"), "ConstantOfShape"),
-    **dict.fromkeys(("new_zeros", "new_ones", "new_full", "new_empty", "fill", "zero"), "ConstantOfShape"),
+    **{name: "ConvTranspose" if "transpose" in name else "Conv" for name in SIZES if "conv" in name},
+    **{name: op for table in (_ALIASES, _NAMES) for op, names in table.items() for name in names.split()},
 }
-"""ATen's op -> ONNX's. Variants (add.Tensor, add_.Scalar) are one op."""
+"""ATen's op -> ONNX's."""
 
 DROPPED = frozenset(
     {"sym_size", "sym_numel", "sym_constrain_range_for_size", "_assert_scalar", "_assert_tensor_metadata"}

@@ -23,27 +23,13 @@ from workloads.importers.pt2_graph import Writer
 
 MAX_GRAPH_BYTES = 512 * 2**20
 
-_TYPES: dict[int, tuple[float, bool]] = {
-    1: (1.0, True),
-    2: (1.0, True),
-    3: (2.0, False),
-    4: (4.0, False),
-    5: (8.0, False),
-    6: (2.0, True),
-    7: (4.0, True),
-    8: (8.0, True),
-    9: (4.0, True),
-    10: (8.0, True),
-    11: (16.0, True),
-    12: (1.0, False),
-    13: (2.0, True),
-    28: (2.0, False),
-    29: (1.0, True),
-    30: (1.0, True),
-    31: (1.0, True),
-    32: (1.0, True),
+_WIDTHS = {
+    **{1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 12: 1, 13: 2},
+    **{28: 2, 29: 1, 30: 1, 31: 1, 32: 1},
 }
-"""Number of a type in the schema -> bytes an element, and whether it holds numbers to compute with."""
+"""Number of a type in the schema -> bytes an element."""
+_COUNTING = (3, 4, 5, 12, 28)
+"""Types of ids, masks and shapes; the others hold numbers to compute with."""
 
 
 def read(data: bytes, file: str, dimensions: Dimensions) -> ModelGraph:
@@ -104,7 +90,7 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     tensors: dict[str, Tensor] = {}
 
     def tensor_of(meta: Any, name: str) -> Tensor:
-        width, is_float = _TYPES.get(meta["dtype"], (4.0, True))
+        width, is_float = float(_WIDTHS.get(meta["dtype"], 4)), meta["dtype"] not in _COUNTING
         where = f"input {name!r}" if name in given else f"tensor {name!r}"
         counts = name in learned or (name in fixed and width < 2)  # quantised weights are buffers
         shape = _shape(meta["sizes"], dimensions, where)
