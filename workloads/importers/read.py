@@ -13,7 +13,7 @@ from workloads.files import MAX_BYTES, read_bytes
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.fold import fold, with_shapes
 from workloads.importers.fuse import clusters
-from workloads.importers.ir import ModelGraph
+from workloads.importers.ir import ModelGraph, all_nodes
 from workloads.importers.lower import lower
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
 from workloads.names import as_file_name
@@ -91,7 +91,7 @@ def convert(graph: ModelGraph, name: str, source: str, element_bytes: float | No
 
 
 def _check_inputs(graph: ModelGraph, source: str) -> None:
-    for node in graph.nodes:
+    for node in all_nodes(graph.nodes):
         least = LEAST_INPUTS.get(node.op, 1) if is_known(node.op) else 0
         given = [name for name in node.inputs[:least] if name]
         if len(given) < least:
