@@ -7,7 +7,7 @@ reduction. A convolution is the contraction of its patches; an axis of size 1 is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import gcd, prod
 
@@ -20,7 +20,7 @@ MOST_TRIED = 5
 """Operands of which every order is tried; of more the cheapest pair is taken first."""
 
 
-def contract(operands: Sequence[Axes], kept: Set[str]) -> list[Gemm]:
+def contract(operands: Sequence[Axes], kept: frozenset[str]) -> list[Gemm]:
     """The products of a contraction of two operands or more, pair by pair in the cheapest order; none of fewer."""
     if len(operands) < 2:
         return []
@@ -35,7 +35,7 @@ def contract(operands: Sequence[Axes], kept: Set[str]) -> list[Gemm]:
     return min(plans, key=lambda plan: sum(gemm.macs for gemm in plan))
 
 
-def pair_product(operands: Sequence[Axes], i: int, j: int, kept: Set[str]) -> tuple[Gemm, Axes]:
+def pair_product(operands: Sequence[Axes], i: int, j: int, kept: frozenset[str]) -> tuple[Gemm, Axes]:
     """The product of two of the operands, and the axes of its result: those that the others or the whole still need."""
     a, b = operands[i], operands[j]
     needed = kept.union(*(axes for k, axes in enumerate(operands) if k not in (i, j)))
@@ -49,7 +49,7 @@ def pair_product(operands: Sequence[Axes], i: int, j: int, kept: Set[str]) -> tu
     return gemm, left
 
 
-def summed(operands: Sequence[Axes], kept: Set[str]) -> int:
+def summed(operands: Sequence[Axes], kept: frozenset[str]) -> int:
     """Elements of the operands that are summed before any product, along axes that nothing else has."""
     found = 0
     for k, axes in enumerate(operands):
@@ -84,7 +84,7 @@ def einsum(equation: str, shapes: Sequence[Shape]) -> tuple[list[Axes], frozense
     return operands, frozenset(kept | hidden if "." in right or not arrow else kept)
 
 
-def _axes(term: str, shape: Shape) -> dict[str, int]:
+def _axes(term: str, shape: Shape) -> Axes:
     """Sizes by label; a label that stands twice (a diagonal) is one axis."""
     before, dots, after = term.partition("...")
     hidden = len(shape) - len(before) - len(after)

@@ -54,20 +54,22 @@ class Folded:
 
 
 def with_shapes(graph: ModelGraph) -> ModelGraph:
-    """The graph with a shape for every tensor: where it is unknown, that of the largest input of its node.
-
-    A scalar where no input has one.
-    """
+    """The graph with a shape for every tensor: where it is unknown, that of the largest input of its node that is no
+    weight; a scalar where no input has one."""
     tensors = dict(graph.tensors)
     for node in all_nodes(graph.nodes):
         missing = [name for name in node.outputs if name and tensors[name].shape is None]
         if missing:
+            given = [tensors[name] for name in data_of(node)]
             shapes: list[Shape] = [
-                s for name in node.inputs if name and (s := tensors[name].shape) is not None
+                t.shape
+                for t in given
+                if t.shape is not None and (not t.constant or all(each.constant for each in given))
             ]
             largest = max(shapes, key=prod, default=())
             tensors |= {name: replace(tensors[name], shape=largest) for name in missing}
-    return replace(graph, tensors=tensors)
+    unknown = {name: replace(each, shape=()) for name, each in tensors.items() if each.shape is None}
+    return replace(graph, tensors=tensors | unknown)
 
 
 def fold(graph: ModelGraph) -> Folded:

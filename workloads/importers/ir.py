@@ -108,6 +108,11 @@ class Body:
     outputs: tuple[str, ...]
     trips: int | None
 
+    @property
+    def times(self) -> int:
+        """The trips that are counted: one where they are not known."""
+        return 1 if self.trips is None else self.trips
+
 
 def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes, each before those of its body."""
@@ -119,7 +124,12 @@ def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
 
 @dataclass(frozen=True)
 class ModelGraph:
-    """A model: nodes in an order in which they can run, every tensor by name, inputs and outputs of the whole."""
+    """A model: nodes in an order in which they can run, every tensor by name, inputs and outputs of the whole.
+
+    Attributes:
+        remarks: what was taken for granted, a line each.
+        called: tensors by other names that the file has for them.
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -127,6 +137,7 @@ class ModelGraph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def unknown(self) -> tuple[str, ...]:
         """Names of the tensors whose shape is unknown, in the order of the nodes that write them."""

@@ -199,7 +199,9 @@ class _Lowering:
 
     def _constants(self, node: Node) -> list[str]:
         """Names of the constants that a node holds as weights."""
-        return [read for read in data_of(node) if self.folded.is_constant(read) and self.tensors[read].kept > 1]
+        return [
+            read for read in data_of(node) if self.folded.is_constant(read) and self.tensors[read].kept > 1
+        ]
 
     def _with_weights(self, op: Op, cluster: Cluster) -> Op:
         held, read_bytes, parameters = 0.0, 0.0, 0

@@ -9,9 +9,7 @@ from __future__ import annotations
 from workloads.importers.ir import Node
 from workloads.zoo.vector_ops import VECTOR_OPS
 
-VIEWS = frozenset(
-    {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "BitCast"}
-)
+VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "BitCast"})
 """Ops whose output is their first input in another shape: no bytes move."""
 
 PARTS = frozenset({"Slice", "Split", "Select"})
@@ -206,7 +204,8 @@ SAME_AS: dict[str, tuple[str, tuple[int, ...]]] = {
 def is_known(op: str) -> bool:
     """Whether an op's work is known; others are priced as movers of data."""
     return any(
-        op in each for each in (HEADS, RECURRENT, SOFTMAXES, POOLS, SAMPLERS, GLOBAL_POOLS, REDUCTIONS, MOVERS)
+        op in each
+        for each in (HEADS, RECURRENT, SOFTMAXES, POOLS, SAMPLERS, GLOBAL_POOLS, REDUCTIONS, MOVERS)
     )
 
 

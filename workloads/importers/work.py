@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -22,6 +22,7 @@ from workloads.importers.vocabulary import (
     REDUCTIONS,
     SAMPLERS,
     SOFTMAXES,
+    is_known,
 )
 from workloads.workload import Gemm
 from workloads.zoo.vector_ops import VECTOR_OPS
@@ -80,12 +81,9 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
     outputs = sum(tensors[name].elements for name in node.outputs if name)
     inputs = max((tensors[name].elements for name in node.inputs if name), default=0)
     if node.body is not None:
-        return (node.body.trips or 1) * sum(vector_ops(each, each, folded) for each in node.body.nodes)
-    if op in CONVOLUTIONS or op in ("MatMul", "Gemm"):
-        return 0
-    if op == "Einsum":
-        shapes = [tensors[name].shape or () for name in node.inputs]
-        return summed(*einsum(node.text("equation"), shapes)) if gemm_of(node, folded.shape_of) else inputs
+        return node.body.times * sum(vector_ops(each, each, folded) for each in node.body.nodes)
+    if op in PRODUCTS or op in CONVOLUTIONS:
+        return _beside_products(node, folded)
     if node is not head and head.op in CONVOLUTIONS | PRODUCTS and is_bias(node, head, folded):
         return 0
     for table in (ELEMENTWISE, ACTIVATIONS, NORMS, SAMPLERS):
@@ -93,10 +91,6 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
             return table[op] * outputs
     if op in SOFTMAXES:
         return VECTOR_OPS["softmax"] * outputs
-    if op == "Attention":
-        scores = as_one(products_of(node, folded.shape_of) or ())
-        passes = VECTOR_OPS["scale"] + VECTOR_OPS["softmax"]
-        return 0 if scores is None else passes * scores.groups * scores.rows * scores.cols
     if op in POOLS:
         return tensors[node.outputs[0]].elements * prod(node.integers("kernel_shape"))
     if op in REDUCTIONS or op in GLOBAL_POOLS:
@@ -106,6 +100,19 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
     if op == "Gather":
         return VECTOR_OPS["copy"] * outputs
     return VECTOR_OPS["copy"] * (outputs if op in MOVERS else max(inputs, outputs))
+
+
+def _beside_products(node: Node, folded: Folded) -> int:
+    """Element operations of a product: sums that Einsum takes before it, the softmax of attention."""
+    if node.op == "Einsum":
+        shapes = [folded.shape_of(name) for name in node.inputs]
+        sums = summed(*einsum(node.text("equation"), shapes)) if products_of(node, folded.shape_of) else 0
+        return sums if sums or len(shapes) > 1 else prod(shapes[0])
+    if node.op == "Attention":
+        scores = gemm_of(node, folded.shape_of) or Gemm(0, 0, 0, 0)
+        passes = VECTOR_OPS["scale"] + VECTOR_OPS["softmax"]
+        return passes * scores.groups * scores.rows * scores.cols
+    return 0
 
 
 def is_bias(node: Node, head: Node, folded: Folded) -> bool:
@@ -162,14 +169,46 @@ def products_of(node: Node, shape: ShapeOf) -> list[Gemm] | None:
     """The products of a node, one after another; None where its attributes and shapes do not say them."""
     if node.body is not None:
         found = [products_of(each, shape) for each in node.body.nodes]
-        trips = node.body.trips or 1
         known = [gemm for products in found for gemm in products or ()]
-        return None if None in found else [replace(gemm, groups=trips * gemm.groups) for gemm in known]
+        return (
+            None if None in found else [replace(gemm, groups=node.body.times * gemm.groups) for gemm in known]
+        )
     find = _PRODUCTS.get(node.op)
     try:
         return find(node, shape) if find is not None else []
     except (IndexError, KeyError, ValueError, ZeroDivisionError):
         return None
+
+
+def unknown_work(node: Node, folded: Folded, guessed: Container[str]) -> list[str]:
+    """What of a node nobody can count: its op, or those inside a loop; `guessed` are tensors of unknown shape."""
+    if node.body is not None:
+        inside = [kind for each in node.body.nodes for kind in unknown_work(each, folded, guessed)]
+        return inside if node.body.trips is not None else [f"{node.op} of unknown length", *inside]
+    if not is_known(node.op):
+        return [node.op]
+    products = products_of(node, folded.shape_of)
+    if products is None:
+        return [f"{node.op} of shapes that do not fit"]
+    unknown = any(name in guessed for name in (*node.inputs, *node.outputs))
+    return [f"{node.op} of unknown size"] if products and unknown else []
+
+
+def has_matrices(node: Node, folded: Folded, guessed: Container[str]) -> bool:
+    """Whether a node of unknown work could multiply matrices, or does so and its size is guessed."""
+    if node.body is not None:
+        return any(
+            has_matrices(each, folded, guessed)
+            for each in node.body.nodes
+            if node.body.trips is None or unknown_work(each, folded, guessed)
+        )
+    if products_of(node, folded.shape_of) != []:
+        return True
+    if is_known(node.op):
+        return False
+    shapes = [(folded.is_constant(name), folded.shape_of(name)) for name in node.inputs if name]
+    matrices = [constant for constant, shape in shapes if sum(size > 1 for size in shape) > 1]
+    return any(matrices) or len(matrices) > 1
 
 
 def _convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
@@ -206,7 +245,7 @@ def _attention(node: Node, shape: ShapeOf) -> list[Gemm]:
     """Scores and context of scaled dot-product attention: as many columns as keys, both reductions added. A cache of
     keys stands before those of this inference."""
     query, key, value = (shape(name) for name in node.inputs[:3])
-    keys = key[-2] + (shape(node.input(4))[-2] if node.input(4) else 0)
+    keys = node.integer("keys", 0) or key[-2] + (shape(node.input(4))[-2] if node.input(4) else 0)
     if len(query) == 3:
         heads = max(1, node.integer("q_num_heads", 1))
         pairs = max(1, node.integer("kv_num_heads", heads))
