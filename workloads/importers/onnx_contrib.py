@@ -41,6 +41,10 @@ class Call:
             raise ValueError(f"{name}: expected a shape, found none")
         return found
 
+    def kind(self, name: str) -> int:
+        """ONNX's number of a tensor's type."""
+        return int(self.reader.types[self.reader.scope[name]].tensor_type.elem_type)
+
     def number(self, name: str, default: int) -> int:
         """An attribute that is an integer."""
         return int(self.attributes.get(name, default))
@@ -59,9 +63,7 @@ class Call:
         """The output of one more node; of the shape of `like` where ONNX does not say one."""
         (output,) = self.split(op, 1, *inputs, **attributes)
         if like and self.reader.shape(output) is None:
-            tensor = self.reader.scope[like]
-            kind = self.reader.types[tensor].tensor_type.elem_type
-            self.reader.put(self.reader.scope[output], self.reader.tensors[tensor].shape, kind)
+            self.reader.put(self.reader.scope[output], self.reader.shape(like), self.kind(like))
         return output
 
     def split(self, op: str, outputs: int, *inputs: str, **attributes: Any) -> list[str]:
@@ -84,8 +86,7 @@ class Call:
     def put(self, shape: Shape, other: str) -> str:
         """A tensor of a shape, with the type of another one."""
         name = self.name()
-        kind = self.reader.types[self.reader.scope[other]].tensor_type.elem_type
-        self.reader.put(self.reader.define(name), shape, kind)
+        self.reader.put(self.reader.define(name), shape, self.kind(other))
         return name
 
     def parts(self, name: str, shape: Shape, count: int) -> list[str]:
@@ -387,6 +388,10 @@ def _scaled_matmul(a: tuple[int, ...], b: tuple[int, ...], bias: int) -> Write:
     return write
 
 
+def _cast_like(call: Call) -> str:
+    return call.add("Cast", call.input(0), to=call.kind(call.input(1)))
+
+
 _MICROSOFT: dict[str, Write] = {
     "FusedMatMul": _fused_matmul,
     "FusedMatMulActivation": _fused_matmul,
@@ -439,6 +444,7 @@ _MICROSOFT: dict[str, Write] = {
 WRITERS: dict[str, Writer] = {
     **{f"com.microsoft.{op}": _writer(write) for op, write in _MICROSOFT.items()},
     "SimplifiedLayerNormalization": _writer(_MICROSOFT["SimplifiedLayerNormalization"]),
+    "CastLike": _writer(_cast_like),
     "QLinearConv": _writer(_quantised("Conv", 2, bias=8)),
     "QLinearMatMul": _writer(_quantised("MatMul", 2)),
 }

@@ -17,6 +17,7 @@ from workloads.importers import onnx_contrib, onnx_control
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import ModelGraph
 from workloads.importers.onnx_reader import MAX_NODES, Reader
+from workloads.importers.vocabulary import SAME_AS, is_known
 
 MAX_WRITTEN_BYTES = 1 << 28
 """Bytes that the functions of a model may take where they are called."""
@@ -31,11 +32,10 @@ def read(data: bytes, file: str, dimensions: Dimensions) -> ModelGraph:
         InputError: not an ONNX model, or dimensions are open that `dimensions` does not give.
     """
     onnx = _onnx()
-    model = _parse(onnx, data, file)
+    model = _with_definitions(onnx, _parse(onnx, data, file))
     if len(model.graph.node) > MAX_NODES:
         raise InputError(f"{file}: expected at most {MAX_NODES} nodes, found {len(model.graph.node)}")
-    writers = {**onnx_control.WRITERS, **onnx_contrib.WRITERS}
-    return Reader(onnx, model, file, dimensions, writers).graph()
+    return Reader(onnx, model, file, dimensions, WRITERS).graph()
 
 
 def parse(data: bytes, file: str) -> Any:
@@ -71,6 +71,21 @@ def _parse(onnx: Any, data: bytes, file: str) -> Any:
         return onnx.inliner.inline_local_functions(model, convert_version=True)
     except Exception as error:
         raise InputError(f"{file}: expected functions that can be written out, found: {error}") from None
+
+
+WRITERS = {**onnx_control.WRITERS, **onnx_contrib.WRITERS}
+
+
+def _with_definitions(onnx: Any, model: Any) -> Any:
+    """The model with those ops written out whose work is unknown here, and that ONNX itself defines by others."""
+    ops = {node.op_type for node in _all_nodes(model.graph.node) if node.domain in ("", "ai.onnx")}
+    unknown = [("", op) for op in sorted(ops) if not (is_known(op) or op in SAME_AS or op in WRITERS)]
+    if not unknown:
+        return model
+    try:
+        return onnx.inliner.inline_selected_functions(model, unknown, inline_schema_functions=True)
+    except Exception:  # what is not written out is an op of unknown work
+        return model
 
 
 def _check_calls(model: Any, file: str) -> None:

@@ -194,7 +194,6 @@ LEAST_INPUTS: dict[str, int] = {
 """Inputs that an op cannot do without; 1 for all other known ops."""
 
 SAME_AS: dict[str, tuple[str, tuple[int, ...]]] = {
-    "CastLike": ("Cast", (0,)),
     "ConvInteger": ("Conv", (0, 1)),
     "MatMulInteger": ("MatMul", (0, 1)),
 }
