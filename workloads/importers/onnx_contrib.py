@@ -206,6 +206,17 @@ def _packed_table(call: Call) -> str:
     return call.add("Gather", table, call.input(1), axis=call.number("gather_axis", 0))
 
 
+def _quantised_lstm(call: Call) -> list[str]:
+    """Weights are [directions, size of the input, gates] where ONNX has the other order."""
+    matrices = []
+    for position, scale in ((1, 8), (2, 10)):
+        both, depth, gates = call.shape(call.input(position))
+        scales = (call.input(scale), call.input(scale + 1))
+        matrices.append(call.unpacked(call.input(position), (both, gates, depth), *scales))
+    inputs = [call.input(0), *matrices, *(call.input(i) for i in range(3, 8))]
+    return call.split("LSTM", len(call.proto.output), *inputs, **call.kept("direction", "hidden_size"))
+
+
 # ---- attention
 
 
@@ -404,6 +415,7 @@ _MICROSOFT: dict[str, Write] = {
     "MatMulNBits": _packed_matmul,
     "MatMulBnb4": _packed_matmul,
     "GatherBlockQuantized": _packed_table,
+    "DynamicQuantizeLSTM": _quantised_lstm,
     "Attention": _self_attention,
     "DecoderMaskedSelfAttention": _self_attention,
     "QAttention": _quantised_attention,
