@@ -96,17 +96,12 @@ def command(
     from workloads.load_program import is_hlo
 
     of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
+    unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
     if model.lower().endswith(".py"):
         output_file(output, ".json")
-        others = {
-            "--allow-unknown": allow_unknown,
-            "--boundary-aliases": boundary_aliases,
-            "--to": to is not None,
-            "--trust": trust,
-        }
-        _refuse(of_models | others, "a training step (.py)")
+        others = {"--to": to is not None, "--trust": trust}
+        _refuse(of_models | unpriced | others, "a training step (.py)")
         return _training(model, output, backend or "aot_eager", as_json)
-    unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
     _refuse({"--backend": backend is not None}, model, "a training step (.py)")
     placement = model.lower().endswith(ENDINGS)
     if not is_model(model) and not is_hlo(model) and not placement:

@@ -84,6 +84,17 @@ def einsum(equation: str, shapes: Sequence[Shape]) -> tuple[list[Axes], frozense
     return operands, frozenset(kept | hidden if "." in right or not arrow else kept)
 
 
+def einsum_shape(equation: str, shapes: Sequence[Shape]) -> Shape:
+    """The shape of the result of an equation. ValueError as `einsum`."""
+    operands, kept = einsum(equation, shapes)
+    _, arrow, right = equation.replace(" ", "").partition("->")
+    letters = sorted(label for label in kept if len(label) == 1)
+    before, _, after = (right if arrow else "..." + "".join(letters)).partition("...")
+    hidden = sorted((label for label in kept if len(label) > 1), key=lambda label: -int(label[3:]))
+    found = ([axes[label] for axes in operands if label in axes] for label in (*before, *hidden, *after))
+    return tuple(min(sizes) and max(sizes) for sizes in found)
+
+
 def _axes(term: str, shape: Shape) -> Axes:
     """Sizes by label; a label that stands twice (a diagonal) is one axis."""
     before, dots, after = term.partition("...")

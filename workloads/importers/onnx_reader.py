@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from workloads.errors import InputError
 from workloads.importers import arithmetic
+from workloads.importers.contraction import einsum_shape
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import Body, ModelGraph, Node, Shape, Tensor
 from workloads.importers.vocabulary import SAME_AS
@@ -219,7 +220,17 @@ class Reader:
             if name:
                 value = values[i] if values and i < len(values) else None
                 self._output(self.define(name), types.get(name), value)
+        if node.op == "Einsum":
+            self._einsum(node)
         return replace(node, body=body)
+
+    def _einsum(self, node: Node) -> None:
+        """Give the result of an Einsum its shape: of axes of size 1, and of fewer axes under an ellipsis, ONNX says
+        another one or none."""
+        shapes = [self.tensors[name].shape for name in node.inputs]
+        if None not in shapes:
+            shape = einsum_shape(node.text("equation"), [shape or () for shape in shapes])
+            self.put(node.outputs[0], shape, self.types[node.outputs[0]].tensor_type.elem_type)
 
     def _unknown_body(self, node: Node, graphs: list[Any]) -> Body:
         """The graphs inside a node of which nobody knows how often they run."""
