@@ -111,8 +111,6 @@ def command(
         )
     output_file(output, ".json")
     if to is not None:
-        if not model.lower().endswith(".pt2"):
-            raise InputError(f"--to executorch: expected an exported program (.pt2), found {model}")
         _refuse(of_models | unpriced, "--to executorch")
         return _executorch(model, output, trust, as_json)
     _refuse({"--trust": trust}, model, "--to executorch")
@@ -124,10 +122,15 @@ def command(
         return _program(model, output, boundary_aliases, allow_unknown, as_json)
     if boundary_aliases:
         raise InputError(f"--boundary-aliases: expected with HLO text ({', '.join(HLO)}), found with {model}")
+    imported = read(model, dimensions.parse(dims), _width(element_bytes), not no_fuse, allow_unknown)
+    return _workload(imported, model, output, as_json)
+
+
+def _width(element_bytes: float) -> float | None:
+    """Bytes an element that replace the file's; None where none are given."""
     if element_bytes and not 1 / 64 <= element_bytes <= 64:
         raise InputError(f"--bytes {element_bytes:g}: expected a number of bytes an element from 1/64 to 64")
-    imported = read(model, dimensions.parse(dims), element_bytes or None, not no_fuse, allow_unknown)
-    return _workload(imported, model, output, as_json)
+    return element_bytes or None
 
 
 def _refuse(flags: Mapping[str, bool], found: str, wanted: str = "a model") -> None:
@@ -245,6 +248,8 @@ def _program(model: str, output: str, boundary_aliases: bool, allow_unknown: boo
 def _executorch(model: str, output: str, trust: bool, as_json: bool) -> int:
     from egrl.integrations.executorch import import_program
 
+    if not model.lower().endswith(".pt2"):
+        raise InputError(f"--to executorch: expected an exported program (.pt2), found {model}")
     return _write_program(import_program(model, trust=trust), (), model, output, as_json)
 
 
