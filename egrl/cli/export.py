@@ -104,6 +104,16 @@ def command(
         memories, given = _addresses(past.problem, mapping, align, run), dimensions.parse(dims)
         data, outside = mapping_export.to_onnx(past.problem, mapping, model, given, not no_fuse, memories)
     atomic.write_named(path, data)
+    if (
+        model is not None
+        and isinstance(data, bytes)
+        and path.resolve().parent != Path(model).resolve().parent
+    ):
+        for name in mapping_export.files_of_weights(data):
+            remark(
+                "export",
+                f"weights of the copy are in {name!r}: copy that from {Path(model).parent} to {path.parent}",
+            )
     if outside:
         remark("export", f"nodes of the model without a place, being views or constants: {len(outside)}")
     about, ops = past.problem.about, counted(len(past.problem.space.nodes), "op")

@@ -12,7 +12,7 @@ from typing import Any
 
 from workloads.importers.aten_products import MAYBE, SIZES, sizes
 from workloads.importers.ir import Node, Tensor
-from workloads.importers.vocabulary import CONVOLUTIONS, PRODUCTS, RECURRENT
+from workloads.importers.vocabulary import RECURRENT
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,16 @@ _ALIASES = {
 """ONNX's op -> ops of ATen that are the same, and share the memory of their first argument, or may do so."""
 
 _NAMES = {
-    "Identity": "clone lift_fresh_copy",
-    "Reshape": "_unsafe_view getitem",
+    "Identity": (
+        "clone lift_fresh_copy lift_fresh native_dropout alpha_dropout feature_dropout feature_alpha_dropout"
+    ),
+    "Reshape": "_unsafe_view getitem atleast_1d atleast_2d atleast_3d",
+    "Conv": (
+        "conv1d conv2d conv3d convolution _convolution convolution_overrideable _slow_conv2d_forward "
+        "thnn_conv2d slow_conv3d conv_depthwise3d _conv_depthwise2d slow_conv_dilated2d mkldnn_convolution"
+    ),
+    "ConvTranspose": "conv_transpose1d conv_transpose2d conv_transpose3d",
+    "DeformConv": "torchvision.deform_conv2d.default",
     "Gemm": "linear addmm",
     "MatMul": "baddbmm addbmm matmul linalg_matmul mm bmm mv addmv dot vdot _sparse_mm smm",
     "LSTM": "lstm_cell lstm",
@@ -63,79 +71,134 @@ _NAMES = {
         "higher_order.flex_attention"
     ),
     "Gather": "embedding embedding_bag",
-    "GatherElements": "index_select index gather take",
-    "BatchNormalization": "batch_norm _native_batch_norm_legit_no_training",
+    "GatherElements": (
+        "index_select index gather take roll flip fliplr flipud rot90 channel_shuffle "
+        "native_channel_shuffle im2col col2im masked_select nonzero take_along_dim"
+    ),
+    "BatchNormalization": (
+        "batch_norm _native_batch_norm_legit_no_training native_batch_norm _native_batch_norm_legit "
+        "_native_batch_norm_legit_functional cudnn_batch_norm"
+    ),
     "LayerNormalization": "layer_norm native_layer_norm",
     "GroupNormalization": "group_norm native_group_norm",
     "InstanceNormalization": "instance_norm",
     "RMSNormalization": "rms_norm _fused_rms_norm",
-    "Softmax": "softmax _softmax",
+    "Softmax": "softmax _softmax _safe_softmax softmin",
     "LogSoftmax": "log_softmax _log_softmax",
     "Relu": "relu relu_",
-    "Clip": "relu6 hardtanh clamp clamp_min clamp_max clip",
-    "Swish": "silu",
-    "LeakyRelu": "leaky_relu",
+    "Clip": (
+        "relu6 hardtanh clamp clamp_min clamp_max clip nan_to_num fake_quantize_per_tensor_affine "
+        "fake_quantize_per_channel_affine"
+    ),
+    "Swish": "silu glu",
+    "LeakyRelu": "leaky_relu rrelu rrelu_with_noise",
     "PRelu": "prelu",
     "HardSwish": "hardswish",
     "HardSigmoid": "hardsigmoid",
-    "Sub": "rsub",
-    "Mul": "square",
-    "Div": "true_divide floor_divide",
-    "Sqrt": "rsqrt",
-    "Mod": "remainder",
+    "Sub": "rsub subtract",
+    "Mul": "square multiply outer ger kron cross linalg_cross lerp",
+    "Div": "true_divide floor_divide divide",
+    "Sqrt": "rsqrt hypot",
+    "Mod": "remainder fmod",
     "Max": "maximum fmax",
     "Min": "minimum fmin",
     "Where": "where masked_fill",
     "And": "logical_and bitwise_and __and__",
     "Or": "logical_or bitwise_or __or__",
     "Not": "logical_not bitwise_not",
-    "Equal": "eq ne",
-    "Greater": "gt",
-    "GreaterOrEqual": "ge",
-    "Less": "lt",
-    "LessOrEqual": "le",
+    "Equal": "eq ne isclose not_equal",
+    "Greater": "gt greater",
+    "GreaterOrEqual": "ge greater_equal",
+    "Less": "lt less",
+    "LessOrEqual": "le less_equal",
     "Cast": "to _to_copy type_as copy",
     "ScatterElements": (
-        "slice_scatter select_scatter diagonal_scatter as_strided_scatter scatter "
-        "scatter_add scatter_reduce masked_scatter index_put index_copy index_add "
-        "index_fill"
+        "slice_scatter select_scatter diagonal_scatter as_strided_scatter scatter scatter_add "
+        "scatter_reduce masked_scatter index_put index_copy index_add index_fill diag_embed diag "
+        "max_unpool2d block_diag"
     ),
-    "Concat": "cat concat stack",
-    "Pad": "constant_pad_nd pad reflection_pad1d reflection_pad2d",
+    "Concat": "cat concat stack hstack vstack dstack column_stack row_stack concatenate complex",
+    "Pad": (
+        "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
+        "replication_pad2d replication_pad3d _pad_circular pad_sequence"
+    ),
     "Tile": "repeat tile repeat_interleave",
-    "MaxPool": "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices",
+    "MaxPool": (
+        "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices "
+        "max_pool1d_with_indices fractional_max_pool2d"
+    ),
     "AveragePool": "avg_pool1d avg_pool2d avg_pool3d",
     "GlobalAveragePool": (
         "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d "
         "_adaptive_avg_pool3d"
     ),
     "GlobalMaxPool": "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
-    "ReduceMean": "mean var var_mean std",
-    "ReduceSum": "sum",
+    "ReduceMean": "mean var var_mean std std_mean nanmean",
+    "ReduceSum": (
+        "sum nansum cosine_similarity pairwise_distance mse_loss l1_loss smooth_l1_loss huber_loss "
+        "cross_entropy_loss nll_loss nll_loss_nd linalg_vecdot count_nonzero trace"
+    ),
     "ReduceProd": "prod",
-    "ReduceMax": "amax max",
+    "ReduceMax": "amax max any all aminmax",
     "ReduceMin": "amin min",
-    "ReduceL2": "norm linalg_vector_norm",
+    "ReduceL2": "norm linalg_vector_norm linalg_norm linalg_matrix_norm frobenius_norm",
     "ArgMax": "argmax",
     "ArgMin": "argmin",
-    "CumSum": "cumsum",
-    "TopK": "topk",
+    "CumSum": "cumsum cumprod cummax cummin logcumsumexp diff",
+    "TopK": "topk sort argsort msort kthvalue median mode searchsorted bucketize isin unique_dim unique2",
     "OneHot": "one_hot",
     "Trilu": "tril triu",
     "DepthToSpace": "pixel_shuffle",
     "SpaceToDepth": "pixel_unshuffle",
-    "Resize": "upsample_nearest2d upsample_bilinear2d upsample_bicubic2d interpolate",
+    "Resize": (
+        "upsample_nearest2d upsample_bilinear2d upsample_bicubic2d interpolate grid_sampler "
+        "grid_sampler_2d grid_sampler_3d upsample_linear1d upsample_trilinear3d upsample_nearest1d "
+        "upsample_nearest3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_nearest_exact1d "
+        "_upsample_nearest_exact2d _upsample_nearest_exact3d"
+    ),
     "Constant": "arange eye linspace",
     "ConstantOfShape": (
-        "zeros ones full empty scalar_tensor zeros_like ones_like full_like empty_like "
-        "new_zeros new_ones new_full new_empty fill zero"
+        "zeros ones full empty scalar_tensor zeros_like ones_like full_like empty_like new_zeros "
+        "new_ones new_full new_empty fill zero empty_strided empty_permuted new_empty_strided"
+    ),
+    "ReduceLogSumExp": "logsumexp",
+    "Add": "addcmul addcdiv addr",
+    "Neg": "negative conj",
+    "Abs": "absolute",
+    "Sign": "sgn",
+    "Exp": "exp2 expm1 logaddexp special_expm1",
+    "Log": "log2 log10 log1p xlogy logit special_xlogy",
+    "Erf": "erfc erfinv special_erf special_erfc",
+    "Floor": "trunc frac fix",
+    "Pow": "float_power",
+    "Atan": "atan2 arctan arctan2 angle",
+    "Cos": "polar",
+    "Xor": "logical_xor bitwise_xor",
+    "BitShift": "__lshift__ __rshift__ bitwise_left_shift bitwise_right_shift",
+    "IsNaN": "isnan isfinite",
+    "IsInf": "isinf",
+    "ThresholdedRelu": "threshold",
+    "Shrink": "hardshrink softshrink",
+    "Softplus": "log_sigmoid log_sigmoid_forward",
+    "Tanh": "tanhshrink",
+    "LpNormalization": "renorm _weight_norm _weight_norm_interface",
+    "Range": "rand randn rand_like randn_like randint randperm bernoulli normal",
+    "QuantizeLinear": (
+        "quantized_decomposed.quantize_per_tensor.default "
+        "quantized_decomposed.quantize_per_channel.default "
+        "quantized_decomposed.quantize_per_tensor.tensor"
+    ),
+    "DequantizeLinear": (
+        "quantized_decomposed.dequantize_per_tensor.default "
+        "quantized_decomposed.dequantize_per_channel.default "
+        "quantized_decomposed.dequantize_per_tensor.tensor"
     ),
 }
 """ONNX's op -> those of ATen that are the same. Variants (add.Tensor, add_.Scalar) are one op."""
 
 _SAME_NAMES = (
     "gelu elu selu celu mish sigmoid softplus tanh add sub mul div pow exp log erf sin cos neg abs floor ceil round "
-    "sign sqrt reciprocal"
+    "sign sqrt reciprocal tan sinh cosh asin acos atan asinh acosh atanh"
 )
 """Ops that ONNX calls the same, with a capital."""
 
@@ -145,7 +208,6 @@ ALIASES = frozenset(name for names in _ALIASES.values() for name in names.split(
 OPS: dict[str, str] = {
     **{name: name.capitalize() for name in _SAME_NAMES.split()},
     **dict.fromkeys(SIZES, "MatMul"),
-    **{name: "ConvTranspose" if "transpose" in name else "Conv" for name in SIZES if "conv" in name},
     **{name: op for table in (_ALIASES, _NAMES) for op, names in table.items() for name in names.split()},
 }
 """ATen's op -> ONNX's."""
@@ -174,11 +236,6 @@ _WRITING = frozenset(f"__i{name}__" for name in ("and", "or", "xor", "lshift", "
 _LISTS = {"stride": "strides", "padding": "pads", "dilation": "dilations", "kernel_size": "kernel_shape"}
 
 
-def is_product(op: str) -> bool:
-    """Whether an ATen op multiplies matrices."""
-    return OPS.get(op, OPS.get(op.removesuffix("_"))) in CONVOLUTIONS | PRODUCTS | set(RECURRENT)
-
-
 def targets_of(call: Call) -> list[str]:
     """Names of the tensors that a call writes to, other than its outputs; its first outputs are their new values."""
     if "out" in call.arguments:
@@ -192,7 +249,9 @@ def targets_of(call: Call) -> list[str]:
 def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
     """The call as a node; `tensors` holds what it reads and writes."""
     own = call.op if "." in call.op else f"aten.{call.op}"
-    name = call.op if call.op in OPS else call.op.removesuffix("_")
+    plain = call.op.removeprefix("_foreach_").removesuffix("_")
+    names = call.op, plain, plain.removesuffix("_copy")
+    name = next((each for each in names if each in OPS), call.op)
     op, order = OPS.get(name, own), _ORDER.get(name, ())
     named = [*order, *(key for key in call.arguments if key not in (*order, "out", _UNREAD.get(name)))]
     inputs = [ref for key in named for ref in _refs(call.arguments.get(key))]

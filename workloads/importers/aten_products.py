@@ -24,24 +24,6 @@ def _linear(given: Given) -> Sizes:
     return 1, prod(result[:-1]), result[-1], first[-1]
 
 
-def _convolution(given: Given) -> Sizes:
-    """An image may have no batch."""
-    weight, result = given["weight"], given["result"]
-    groups, axes = given.get("groups", 1), len(weight) - 2
-    samples = prod(result[: -axes - 1])
-    return groups, samples * prod(result[-axes:]), weight[0] // groups, prod(weight[1:])
-
-
-def _transposed(given: Given) -> Sizes:
-    weight, image = given["weight"], given["input"]
-    groups, axes = given.get("groups", 1), len(weight) - 2
-    return groups, prod(image[: -axes - 1]) * prod(image[-axes:]), prod(weight[1:]), weight[0] // groups
-
-
-def _either_convolution(given: Given) -> Sizes:
-    return _transposed(given) if given.get("transposed") is True else _convolution(given)
-
-
 def _time_first(given: Given) -> Sizes:
     """A convolution of [time, batch, channels] by [taps, channels, columns]."""
     taps, channels, columns = given["weight"]
@@ -108,12 +90,6 @@ SIZES: dict[str, Callable[[Given], Sizes | None]] = {
     ),
     **dict.fromkeys(("_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros"), _linear),
     **dict.fromkeys(("_dyn_quant_matmul_4bit", "_mixed_dtypes_linear", "_addmm_activation"), _linear),
-    **dict.fromkeys((f"conv{axes}d" for axes in (1, 2, 3)), _convolution),
-    **dict.fromkeys((f"conv_transpose{axes}d" for axes in (1, 2, 3)), _transposed),
-    **dict.fromkeys(("convolution", "_convolution", "convolution_overrideable"), _either_convolution),
-    **dict.fromkeys(("_slow_conv2d_forward", "thnn_conv2d", "slow_conv3d", "conv_depthwise3d"), _convolution),
-    **dict.fromkeys(("_conv_depthwise2d", "slow_conv_dilated2d", "mkldnn_convolution"), _convolution),
-    "torchvision.deform_conv2d.default": _convolution,
     "conv_tbc": _time_first,
     "tensordot": _tensordot,
     "inner": _inner,

@@ -11,7 +11,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -224,7 +224,7 @@ def _apply(name: str, values: list[int | None]) -> int | None:
     return None
 
 
-def _check_order(nodes: list[Node], tensors: Mapping[str, Tensor], given: set[str], file: str) -> None:
+def _check_order(nodes: Iterable[Node], tensors: Mapping[str, Tensor], given: set[str], file: str) -> None:
     written = set(given)
     for node in nodes:
         missing = next((name for name in node.inputs if name and name not in tensors), None)
@@ -235,4 +235,6 @@ def _check_order(nodes: list[Node], tensors: Mapping[str, Tensor], given: set[st
             raise InputError(
                 f"{file}: node {node.name!r}: expected inputs that are written before, found {late!r}"
             )
+        if node.body is not None:
+            _check_order(node.body.nodes, tensors, written | set(node.body.inputs), file)
         written.update(node.outputs)

@@ -3,9 +3,9 @@
 Format: torch/_export/serde/schema.py of https://github.com/pytorch/pytorch. What becomes of graphs inside of ops
 (torch/_higher_order_ops):
 - a region (`no_grad`, `autocast`, `checkpoint`, …) is what is in it;
-- `scan` and `map` are their bodies, once a round;
-- `cond` is its branch of more products, and holds the constants of the other one, too;
-- `while_loop` and others are refused if there are products in them: nobody knows how often they run.
+- `scan` and `map` are one node with a body, that runs as often as their operands have slices;
+- `while_loop` and others, too, but nobody knows how often they run;
+- `cond` is its branch of more products, and holds the constants of the other one, too.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workloads.errors import InputError
-from workloads.importers.aten import ALIASES, DROPPED, Call, Ref, is_product, node_of, targets_of
+from workloads.importers.aten import ALIASES, DROPPED, Call, Ref, node_of, targets_of
 from workloads.importers.aten_products import Tree, cheapest
-from workloads.importers.ir import Node, Tensor
+from workloads.importers.ir import Body, Node, Shape, Tensor, all_nodes
 from workloads.importers.storages import Storages
-from workloads.importers.work import gemm_of
+from workloads.importers.work import products_of
 
-MAX_NODES = 200_000
-"""Nodes once loops are written out."""
 MAX_DEPTH = 50
 """Graphs inside of graphs."""
 HIGHER_ORDER = "higher_order."
 CHAINS = frozenset({"linalg_multi_dot", "chain_matmul"})
+SLICING = frozenset({"scan", "map", "map_impl"})
+"""Loops that run once for each slice of an operand."""
+LOOPS = SLICING | {"while_loop", "associative_scan"}
 MOVED = frozenset({"flex_attention"})
 """Ops whose graphs change single numbers, and are not looked into."""
 
 
 @dataclass(frozen=True)
-class Body:
+class Inner:
     """A graph that a call has as an argument: inputs, nodes, outputs and tensor_values of the schema."""
 
     graph: Any
@@ -58,7 +59,7 @@ class Writer:
         self.file, self.tensors, self.constants, self.tensor_of = file, tensors, constants, tensor_of
         self.nodes: list[Node] = []
         self.remarks: dict[str, None] = {}
-        self.storages = Storages(tensors, self._append)
+        self.storages = Storages(tensors, lambda node: self.nodes.append(node))
         self._depth = 0
 
     def run(self, graph: Any, names: dict[str, str], prefix: str = "") -> list[str]:
@@ -84,13 +85,6 @@ class Writer:
             raise InputError(f"{self.file}: expected a tensor called {name!r}, found none")
         return names[name]
 
-    def _append(self, node: Node) -> None:
-        if len(self.nodes) >= MAX_NODES:
-            raise InputError(
-                f"{self.file}: expected at most {MAX_NODES} nodes once loops are written out, found more"
-            )
-        self.nodes.append(node)
-
     def _call(self, call: Call, names: dict[str, str], item: Any) -> None:
         targets = targets_of(call)
         if (
@@ -100,7 +94,7 @@ class Writer:
             targets = [name for name in given if name not in self.constants]
         if call.op in DROPPED or not (call.outputs or targets):
             return
-        bodies = [value for value in call.arguments.values() if isinstance(value, Body)]
+        bodies = [value for value in call.arguments.values() if isinstance(value, Inner)]
         if bodies and call.op.removeprefix(HIGHER_ORDER) not in MOVED:
             outputs = self._bodies(call, bodies)
             names |= dict(zip(_local_outputs(item), outputs, strict=True))
@@ -122,7 +116,7 @@ class Writer:
         if call.op in CHAINS:
             self._chain(call)
         else:
-            self._append(node_of(call, self.tensors))
+            self.nodes.append(node_of(call, self.tensors))
         for target, output in zip(targets, call.outputs, strict=False):
             self.storages.write(target, output)
         shared = next(iter(call.arguments.values()), None)
@@ -145,7 +139,7 @@ class Writer:
             self.tensors[output] = replace(
                 first, shape=(*(first.shape or ())[:-1], *(second.shape or ())[1:]), constant=False
             )
-        self._append(Node(output, "MatMul", tuple(inputs), (output,)))
+        self.nodes.append(Node(output, "MatMul", tuple(inputs), (output,)))
         return output
 
     def _present(self, value: Any) -> Any:
@@ -153,102 +147,91 @@ class Writer:
             return Ref(self.storages.value(value.name))
         return [self._present(each) for each in value] if isinstance(value, list) else value
 
-    def _bodies(self, call: Call, bodies: list[Body]) -> list[str]:
+    def _bodies(self, call: Call, bodies: list[Inner]) -> list[str]:
         """Writes out a call of an op with graphs inside; the names of its outputs."""
         op = call.op.removeprefix(HIGHER_ORDER)
         values = [value for key, value in call.arguments.items() if key.isdecimal()]
-        last = max((at for at, value in enumerate(values) if isinstance(value, Body)), default=0)
+        last = max((at for at, value in enumerate(values) if isinstance(value, Inner)), default=0)
         operands = values[last + 1 :]
         if op == "cond":
             return self._branches(call, bodies, operands)
-        if op in ("scan", "map_impl", "map"):
-            return self._rounds(call, bodies[0], operands)
-        if op not in ("while_loop", "associative_scan") and len(bodies) == 1:
-            given = list(_flat([value for value in operands if not isinstance(value, str)]))
-            if len(given) == len(bodies[0].graph["inputs"]):
-                return self._body(bodies[0], given, f"{call.name}.")
-        if any(_has_products(body.graph) for body in bodies):
-            raise InputError(
-                f"{self.file}: node {call.name!r}: expected ops that run a known number of times, found {op} with"
-                " products in it"
-            )
-        self._plain(call, [])
+        given = list(_flat([value for value in operands if not isinstance(value, str)]))
+        if op not in LOOPS and len(bodies) == 1 and len(given) == len(bodies[0].graph["inputs"]):
+            return self._region(bodies[0], given, f"{call.name}.")
+        self._loop(call, op, bodies, [value for value in operands if isinstance(value, list)])
         return list(call.outputs)
 
-    def _body(self, body: Body, given: list[Any], prefix: str) -> list[str]:
-        names = {
-            inner["as_tensor"]["name"]: outer.name
-            for inner, outer in zip(body.graph["inputs"], given, strict=True)
-            if "as_tensor" in inner and isinstance(outer, Ref)
-        }
+    def _region(self, body: Inner, given: list[Any], prefix: str) -> list[str]:
+        """Writes a graph out that runs once, on what is given."""
+        pairs = zip(_inputs(body), given, strict=True)
+        names = {inner: outer.name for inner, outer in pairs if inner and isinstance(outer, Ref)}
         return [self.storages.value(name) for name in self.run(body.graph, names, prefix)]
 
-    def _branches(self, call: Call, bodies: list[Body], operands: list[Any]) -> list[str]:
-        """Both are written, and the smaller one is taken out again: its constants are held by the choice."""
-        given, begin = list(_flat(operands)), len(self.nodes)
+    def _apart(self, body: Inner, names: dict[str, str], prefix: str) -> tuple[list[Node], list[str]]:
+        """The nodes of a graph, and the names of its outputs; nothing is written."""
+        begin = len(self.nodes)
+        outputs = [self.storages.value(name) for name in self.run(body.graph, names, prefix)]
+        nodes = self.nodes[begin:]
+        del self.nodes[begin:]
+        return nodes, outputs
+
+    def _branches(self, call: Call, bodies: list[Inner], operands: list[Any]) -> list[str]:
+        """The larger one is written; the constants of the other are held by the choice."""
+        given = list(_flat(operands))
         written: list[tuple[int, list[Node], list[str]]] = []
         for at, body in enumerate(bodies):
-            outputs = self._body(body, given, f"{call.name}.{at}.")
-            nodes = self.nodes[begin:]
-            del self.nodes[begin:]
-            gemms = (gemm_of(node, lambda name: self.tensors[name].shape or ()) for node in nodes)
-            written.append((sum(gemm.macs for gemm in gemms if gemm is not None), nodes, outputs))
+            pairs = zip(_inputs(body), given, strict=True)
+            names = {inner: outer.name for inner, outer in pairs if inner and isinstance(outer, Ref)}
+            nodes, outputs = self._apart(body, names, f"{call.name}.{at}.")
+            gemms = [gemm for node in nodes for gemm in products_of(node, self._shape) or ()]
+            written.append((sum(gemm.macs for gemm in gemms), nodes, outputs))
         _, nodes, outputs = max(written, key=lambda branch: branch[0])
         self.nodes += nodes
-        self.remarks["cond: counted as its branch of more products"] = None
-        read = {name for node in nodes for name in node.inputs}
-        spared = dict.fromkeys(
-            name
-            for _, others, _ in written
-            for node in others
-            for name in node.inputs
-            if name in self.constants and name not in read
-        )
+        self.remarks[f"{call.name} depends on data: counted as its branch of more products"] = None
+        read = {name for node in all_nodes(nodes) for name in node.inputs}
+        others = (name for _, rest, _ in written for node in all_nodes(rest) for name in node.inputs)
+        spared = dict.fromkeys(name for name in others if name in self.constants and name not in read)
         condition = [value.name for value in list(call.arguments.values())[:1] if isinstance(value, Ref)]
         for output, chosen in zip(call.outputs, outputs, strict=True):
             inputs = (chosen, *(self.storages.value(name) for name in condition), *spared)
-            self._append(Node(call.name, "Where", inputs, (output,)))
+            self.nodes.append(Node(call.name, "Where", inputs, (output,)))
             spared = {}
         return list(call.outputs)
 
-    def _rounds(self, call: Call, body: Body, operands: list[Any]) -> list[str]:
-        """`scan` has (carried, sliced, other) operands and (carried, stacked) outputs, `map` (sliced, other) and
-        (stacked)."""
-        carried, sliced, other = ([[], *operands] if len(operands) == 2 else operands)[:3]
-        shapes = [self.tensors[each.name].shape for each in sliced]
-        if not shapes or not shapes[0]:
-            raise InputError(
-                f"{self.file}: node {call.name!r}: expected a loop of a known number of rounds, found none"
-            )
-        stacked: list[list[str]] = [[] for _ in call.outputs[len(carried) :]]
-        for at in range(shapes[0][0]):
-            prefix = f"{call.name}.{at}."
-            parts = [self._part(each.name, f"{prefix}{k}") for k, each in enumerate(sliced)]
-            outputs = self._body(body, [*carried, *parts, *other], prefix)
-            carried = [Ref(name) for name in outputs[: len(carried)]]
-            for names, name in zip(stacked, outputs[len(carried) :], strict=True):
-                names.append(name)
-        for output, names in zip(call.outputs[len(carried) :], stacked, strict=True):
-            self._append(Node(output, "Concat", tuple(names), (output,)))
-        return [*(each.name for each in carried), *call.outputs[len(carried) :]]
+    def _loop(self, call: Call, op: str, bodies: list[Inner], operands: list[list[Any]]) -> None:
+        """One node. `scan` has (carried, sliced, other) operands, `map` (sliced, other), `while_loop` (carried, other):
+        those of the others are the same tensors in each trip."""
+        other = operands[-1] if op in LOOPS and operands else []
+        nodes: list[Node] = []
+        fresh: list[str] = []
+        outputs: list[str] = []
+        for at, body in enumerate(bodies):
+            inner, prefix = _inputs(body), f"{call.name}.{at}."
+            fixed = zip(inner[len(inner) - len(other) :], other, strict=True)
+            names = {
+                name: self.storages.value(ref.name) for name, ref in fixed if name and isinstance(ref, Ref)
+            }
+            fresh += [prefix + name for name in inner if name and name not in names]
+            more, outputs = self._apart(body, names, prefix)
+            nodes += more
+        trips = None
+        if op in SLICING and len(operands) > 1 and operands[-2]:
+            shape = self._shape(operands[-2][0].name)
+            trips = shape[0] if shape else None
+        read = dict.fromkeys(
+            self.storages.value(each.name) for each in _flat(operands) if isinstance(each, Ref)
+        )
+        inputs = tuple(name for name in read if name not in self.constants)
+        body_ = Body(tuple(nodes), tuple(fresh), tuple(outputs), trips)
+        self.nodes.append(Node(call.name, op, inputs, call.outputs, {}, body_))
 
-    def _part(self, name: str, part: str) -> Ref:
-        """A round's part of a tensor."""
-        whole = self.tensors[name]
-        self.tensors[part] = replace(whole, shape=(whole.shape or ())[1:], constant=False)
-        self._append(Node(part, "Select", (self.storages.value(name),), (part,)))
-        return Ref(part)
+    def _shape(self, name: str) -> Shape:
+        return self.tensors[name].shape or ()
 
 
-def _has_products(graph: Any) -> bool:
-    """Whether an op of a graph, or of one inside it, multiplies matrices, as far as its name says."""
-    for item in graph["nodes"]:
-        call = _call(item, {}, "", 0)
-        if is_product(call.op):
-            return True
-        if any(_has_products(value.graph) for value in call.arguments.values() if isinstance(value, Body)):
-            return True
-    return False
+def _inputs(body: Inner) -> list[str]:
+    """The names of a graph's inputs; "" for what is no tensor."""
+    return [arg["as_tensor"]["name"] if "as_tensor" in arg else "" for arg in body.graph["inputs"]]
 
 
 def _flat(values: list[Any]) -> Iterator[Any]:
@@ -289,7 +272,7 @@ def _value(argument: Any, names: Mapping[str, str]) -> Any:
     if kind == "as_tensor":
         return _ref(content, names)
     if kind == "as_graph":
-        return Body(content["graph"])
+        return Inner(content["graph"])
     if kind in ("as_tensors", "as_optional_tensors"):
         return [_optional(each, names) for each in content]
     if kind in ("as_int", "as_float", "as_bool", "as_string", "as_ints", "as_floats", "as_bools"):

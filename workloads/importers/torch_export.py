@@ -21,6 +21,7 @@ def from_torch(
     dimensions: Mapping[str, int] | None = None,
     element_bytes: float | None = None,
     fuse: bool = True,
+    allow_unknown: bool = False,
 ) -> Imported:
     """A torch.nn.Module as a workload, exported with `example_inputs` (a tuple of tensors).
 
@@ -44,4 +45,4 @@ def from_torch(
             f" found {type(error).__name__}: {first[:160]}"
         ) from error
     graph = pt2_file.read(stream.getvalue(), title, Dimensions(dimensions or {}))
-    return convert(graph, title, f"torch.export of {title}", element_bytes, fuse)
+    return convert(graph, title, f"torch.export of {title}", element_bytes, fuse, allow_unknown)
