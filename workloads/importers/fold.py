@@ -137,7 +137,7 @@ def _is_computed_once(node: Node, tensors: Mapping[str, Tensor]) -> bool:
     if not all(tensor.constant for tensor in given) or node.op.startswith("Random"):
         return False
     if node.op in CONVOLUTIONS | PRODUCTS | set(RECURRENT):
-        return any(len(tensor.shape or ()) < 2 for tensor in given[:2])
+        return node.op == "MatMul" and any(len(tensor.shape or ()) < 2 for tensor in given[:2])
     if not given:
         return node.op in ("Constant", "ConstantOfShape")
     is_table = node.op == "Gather" and given[0].is_float and len(given[0].shape or ()) > 1
