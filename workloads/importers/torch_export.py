@@ -20,6 +20,7 @@ def from_torch(
     dimensions: Mapping[str, int] | None = None,
     element_bytes: float | None = None,
     fuse: bool = True,
+    allow_unknown: bool = False,
 ) -> Imported:
     """A torch.nn.Module as a workload, exported with `example_inputs` (a tuple of tensors).
 
@@ -37,4 +38,4 @@ def from_torch(
     torch.export.save(program, stream)
     title = name or type(module).__name__
     graph = pt2_file.read(stream.getvalue(), title, Dimensions(dimensions or {}))
-    return convert(graph, title, f"torch.export of {title}", element_bytes, fuse)
+    return convert(graph, title, f"torch.export of {title}", element_bytes, fuse, allow_unknown)
