@@ -188,7 +188,7 @@ HEADS = CONVOLUTIONS | PRODUCTS | FUSABLE | frozenset(NORMS)
 
 LEAST_INPUTS: dict[str, int] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather"), 2),
-    **dict.fromkeys(("Attention", *RECURRENT), 3),
+    **dict.fromkeys(("Attention", "DeformConv", *RECURRENT), 3),
     **dict.fromkeys(("Constant", "ConstantOfShape", "Range", "EyeLike", "RandomNormal", "RandomUniform"), 0),
 }
 """Inputs that an op cannot do without; 1 for all other known ops."""
