@@ -133,7 +133,8 @@ class Reader:
     def _check_place(self, tensor: Any) -> None:
         """InputError where the values of a tensor lie outside the model's folder."""
         for entry in tensor.external_data:
-            paths = PurePosixPath(entry.value), PureWindowsPath(entry.value)
+            place = str(entry.value)  # bytes where it is not UTF-8
+            paths = PurePosixPath(place), PureWindowsPath(place)
             outside = any(path.is_absolute() or path.drive or ".." in path.parts for path in paths)
             if entry.key == "location" and outside:
                 raise InputError(
