@@ -30,6 +30,7 @@ from workloads.importers.vocabulary import (
     SAME_AS,
     SAMPLERS,
     SOFTMAXES,
+    TRANSFORMS,
     VIEWS,
 )
 
@@ -51,7 +52,7 @@ def _row(kind: str, counted: str, ops: Iterable[str], opcodes: Iterable[str] = (
 def table() -> str:
     """The table, in Markdown."""
     parts = VIEWS | PARTS
-    others = set(flops._OTHERS) - {*PRODUCT_OPCODES}
+    others = set(flops._OTHERS) - {*PRODUCT_OPCODES, "fft"}
     known = {*ELEMENTWISE, *CASTS}
     rows = [
         HEAD,
@@ -61,6 +62,7 @@ def table() -> str:
         _row("norms, softmax", "vector operations", {*NORMS, *SOFTMAXES}),
         _row("activations, element-wise ops", "vector operations", {*ACTIVATIONS, *known}, flops.ELEMENTWISE),
         _row("pooling, sampling", "vector operations", {*POOLS, *GLOBAL_POOLS, *SAMPLERS}),
+        _row("Fourier transforms", "vector operations", TRANSFORMS, ("fft",)),
         _row("reductions, sorting", "vector operations", REDUCTIONS, others),
         _row("views and parts", "bytes where they are read", parts, flops.VIEWS),
         _row("movers", "bytes", set(MOVERS) - parts, flops.MOVES - flops.VIEWS),

@@ -193,6 +193,11 @@ _NAMES = {
         "quantized_decomposed.dequantize_per_channel.default "
         "quantized_decomposed.dequantize_per_tensor.tensor"
     ),
+    "DFT": (
+        "fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 "
+        "fft_fftn fft_ifftn fft_rfftn fft_irfftn _fft_r2c _fft_c2c _fft_c2r"
+    ),
+    "STFT": "stft istft",
 }
 """ONNX's op -> those of ATen that are the same. Variants (add.Tensor, add_.Scalar) are one op."""
 

@@ -47,7 +47,10 @@ _IMAGE_OPS = (
     }
 )
 _KEEPING = (
-    frozenset(ELEMENTWISE) | frozenset(ACTIVATIONS) | SOFTMAXES | {"Concat", "Pad", "Identity", "Dropout"}
+    frozenset(ELEMENTWISE)
+    | frozenset(ACTIVATIONS)
+    | frozenset(SOFTMAXES)
+    | {"Concat", "Pad", "Identity", "Dropout"}
 )
 
 

@@ -34,12 +34,12 @@ def _if(reader: Reader, proto: Any) -> list[Node] | None:
     taken = list(graphs)
     if condition is not None and condition.size == 1:
         taken = ["then_branch" if condition.item() else "else_branch"]
-    read = [(*reader.body(graphs[name], f"{name_of(proto)}/{name}", ()), name) for name in taken]
-    nodes, outputs, name = max(read, key=lambda each: _work(reader, each[0]))
+    read = [reader.body(graphs[name], f"{name_of(proto)}/{name}", ()) for name in taken]
+    nodes, outputs = max(read, key=lambda each: _work(reader, each[0]))
     if len(read) > 1:
-        reader.remarks.append(
-            f"If {name_of(proto)!r} depends on data: counted as its larger branch, {name.removesuffix('_branch')};"
-            " nothing of the other is counted"
+        reader.remark(
+            "If whose condition depends on data ({names}): counted as the larger branch, nothing of the other",
+            proto,
         )
     for local, tensor in zip(proto.output, outputs, strict=False):
         if local:
@@ -93,7 +93,7 @@ def _trips(reader: Reader, proto: Any, condition: str, most: int) -> int | None:
     if most >= MAX_TRIPS:
         return None
     if again is None and most > 1:
-        reader.remarks.append(f"Loop {name_of(proto)!r} may end sooner: counted with all its {most} trips")
+        reader.remark("Loop that may end sooner ({names}): counted with all its trips", proto)
     return max(0, most)
 
 

@@ -137,3 +137,5 @@ def names_of(graph: Any) -> Iterator[Any]:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
     for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         yield info.name
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name

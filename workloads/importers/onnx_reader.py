@@ -18,6 +18,7 @@ from workloads.importers import arithmetic
 from workloads.importers.contraction import einsum_shape
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import Body, ModelGraph, Node, Shape, Tensor
+from workloads.importers.uncounted import names as name_list
 from workloads.importers.vocabulary import SAME_AS
 
 MAX_NODES = 1_000_000
@@ -36,7 +37,7 @@ class Reader:
     Attributes:
         tensors: by name; that of a graph inside a node begins with the node's name.
         sequences: names of the tensors in each sequence that is known.
-        remarks: what was taken for granted, a line each.
+        remarks: what was taken for granted, a line with {names}, and the names of the nodes that it is about.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Reader:
         self.scope: ChainMap[str, str] = ChainMap()
         self.prefix, self.count = "", 0
         self.held: dict[str, str] = {}
-        self.remarks: list[str] = []
+        self.remarks: dict[str, list[str]] = {}
 
     def graph(self) -> ModelGraph:
         """The whole model. Raises InputError, as everything here does, where it contradicts itself."""
@@ -66,7 +67,10 @@ class Reader:
         nodes = tuple(self._nodes(graph))
         outputs, names = self._members(self._outputs(graph)), tuple(info.name for info in inputs)
         called = {name: at for name, at in self.scope.items() if name != at}
-        return ModelGraph(graph.name, nodes, self.tensors, names, outputs, tuple(self.remarks), called)
+        remarks = tuple(
+            says.format(names=name_list(list(dict.fromkeys(who)))) for says, who in self.remarks.items()
+        )
+        return ModelGraph(graph.name, nodes, self.tensors, names, outputs, remarks, called)
 
     def body(
         self, graph: Any, name: str, given: Sequence[str], held: dict[str, str] | None = None
@@ -129,7 +133,8 @@ class Reader:
     def _check_place(self, tensor: Any) -> None:
         """InputError where the values of a tensor lie outside the model's folder."""
         for entry in tensor.external_data:
-            paths = PurePosixPath(entry.value), PureWindowsPath(entry.value)
+            place = str(entry.value)  # bytes where it is not UTF-8
+            paths = PurePosixPath(place), PureWindowsPath(place)
             outside = any(path.is_absolute() or path.drive or ".." in path.parts for path in paths)
             if entry.key == "location" and outside:
                 raise InputError(
@@ -153,6 +158,10 @@ class Reader:
             size = dim.dim_value if known else self.dimensions.size(dim.dim_param, where, place)
             sizes.append(size or 0)
         self.put(self.define(info.name), tuple(sizes), tensor.elem_type)
+
+    def remark(self, line: str, node: Any) -> None:
+        """Note that a line with {names} is about a node, too."""
+        self.remarks.setdefault(line, []).append(name_of(node))
 
     def define(self, name: str) -> str:
         """A new tensor, called `name` in the graph that is being read."""
@@ -182,7 +191,7 @@ class Reader:
             writer = self.writers.get(op_of(proto))
             written = writer(self, proto) if writer is not None else None
             return [self._leaf(proto)] if written is None else written
-        except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
+        except (ValueError, TypeError, IndexError, KeyError, OverflowError, RecursionError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(

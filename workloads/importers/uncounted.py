@@ -20,6 +20,8 @@ MOST_SHARE = 0.05
 """Of all bytes that the ops of a model read and write: what ops of unknown work may have."""
 NAMED = 5
 """Kinds or tensors that a line names before it counts the others."""
+LONGEST_NAME = 60
+"""Characters of a name in a line."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,11 @@ def counted(number: int, noun: str) -> str:
 
 def names(given: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
+    shown = [
+        name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in given[:NAMED]
+    ]
     more = f" and {len(given) - NAMED} more" if len(given) > NAMED else ""
-    return ", ".join(given[:NAMED]) + more
+    return ", ".join(shown) + more
 
 
 def amount(number: float) -> str:

@@ -118,7 +118,9 @@ NORMS: dict[str, int] = {
     ),
 }
 
-SOFTMAXES = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
+SOFTMAXES = dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), VECTOR_OPS["softmax"])
+TRANSFORMS = frozenset({"DFT", "STFT"})
+"""Fourier transforms: of n points, in pairs of real and imaginary part, 5 n log2 n operations."""
 POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
 SAMPLERS = {"GridSample": 8, "RoiAlign": 8, "MaxRoiPool": 8}
 """As `ELEMENTWISE`, for ops that interpolate at places that data say: four neighbours, a product and a sum each."""
@@ -188,7 +190,7 @@ HEADS = CONVOLUTIONS | PRODUCTS | FUSABLE | frozenset(NORMS)
 
 LEAST_INPUTS: dict[str, int] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather"), 2),
-    **dict.fromkeys(("Attention", *RECURRENT), 3),
+    **dict.fromkeys(("Attention", "DeformConv", *RECURRENT), 3),
     **dict.fromkeys(("Constant", "ConstantOfShape", "Range", "EyeLike", "RandomNormal", "RandomUniform"), 0),
 }
 """Inputs that an op cannot do without; 1 for all other known ops."""
@@ -204,7 +206,17 @@ def is_known(op: str) -> bool:
     """Whether an op's work is known; others are priced as movers of data."""
     return any(
         op in each
-        for each in (HEADS, RECURRENT, SOFTMAXES, POOLS, SAMPLERS, GLOBAL_POOLS, REDUCTIONS, MOVERS)
+        for each in (
+            HEADS,
+            RECURRENT,
+            SOFTMAXES,
+            TRANSFORMS,
+            POOLS,
+            SAMPLERS,
+            GLOBAL_POOLS,
+            REDUCTIONS,
+            MOVERS,
+        )
     )
 
 

@@ -22,6 +22,7 @@ from workloads.importers.vocabulary import (
     REDUCTIONS,
     SAMPLERS,
     SOFTMAXES,
+    TRANSFORMS,
     is_known,
 )
 from workloads.workload import Gemm
@@ -86,11 +87,13 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
         return _beside_products(node, folded)
     if node is not head and head.op in CONVOLUTIONS | PRODUCTS and is_bias(node, head, folded):
         return 0
-    for table in (ELEMENTWISE, ACTIVATIONS, NORMS, SAMPLERS):
+    for table in (ELEMENTWISE, ACTIVATIONS, NORMS, SOFTMAXES, SAMPLERS):
         if op in table:
             return table[op] * outputs
-    if op in SOFTMAXES:
-        return VECTOR_OPS["softmax"] * outputs
+    if op in TRANSFORMS:
+        return (
+            5 * outputs // 2 * max(1, max(folded.shape_of(node.outputs[0])[:-1], default=1).bit_length() - 1)
+        )
     if op in POOLS:
         return tensors[node.outputs[0]].elements * prod(node.integers("kernel_shape"))
     if op in REDUCTIONS or op in GLOBAL_POOLS:

@@ -60,7 +60,7 @@ def from_json(text: str, where: str) -> Program:
 def from_document(document: dict[str, Any], where: str) -> Program:
     """The program in a JSON object that is parsed already, checked. InputError as `from_json`."""
     judge(document, where, KIND, VERSION)
-    known = ("kind", "version", "name", "source", "remarks", *_TABLES)
+    known = ("kind", "version", "name", "source", *_TABLES, "remarks")
     for field in document:
         if field not in known:
             raise InputError(

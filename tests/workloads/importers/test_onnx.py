@@ -188,6 +188,12 @@ def test_a_dimension_without_a_name_is_called_by_its_place(tmp_path):
     assert read(str(tmp_path / "net.onnx"), {"x[0]": 3}).workload.ops[0].batch == 3
 
 
+def test_a_fourier_transform_costs_five_n_log_n(tmp_path):
+    net = Net(x=[1, 64, 1])
+    (op,) = read(net.save(tmp_path / "net.onnx", net.add("DFT", "x", axis=1), opset=17)).workload.ops
+    assert (op.vector_ops, op.output_bytes) == (5 * 64 * 6, 64 * 2 * 4)
+
+
 def test_dimensions_without_a_name_are_each_their_own(tmp_path):
     net = Net(x=[1, 3, "?", "?"])
     file = net.save(tmp_path / "net.onnx", net.add("Conv", "x", net.weight(8, 3, 3, 3)))
@@ -205,7 +211,9 @@ def test_one_axis_of_a_named_dimension_can_have_a_size_of_its_own(tmp_path):
         read(file, {"n": 4, "x[2]": 5})
 
 
-@pytest.mark.parametrize("place", ["../../etc/passwd", "/etc/passwd", "a/../../b", "..\\b", "C:\\b"])
+@pytest.mark.parametrize(
+    "place", ["../../etc/passwd", "/etc/passwd", "../\u00e9", "a/../../b", "..\\b", "C:\\b"]
+)
 def test_values_outside_the_models_folder_are_refused(tmp_path, place):
     net = Net(x=[1, 8])
     model = net.model(net.add("MatMul", "x", net.weight(8, 4)))

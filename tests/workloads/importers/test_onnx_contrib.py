@@ -179,6 +179,14 @@ def test_numbers_between_quantising_and_scaling_back_are_read_as_they_are_quanti
     ]
 
 
+def test_a_result_that_is_scaled_back_is_written_as_floats(tmp_path):
+    net = Net(x=[1, 64])
+    scale, zero = net.value(np.float32(0.1)), net.value(np.int8(0))
+    y = net.add("DequantizeLinear", quantised(net, net.add("Relu", "x")), scale, zero)
+    (op,) = imported(tmp_path, net, y).workload.ops
+    assert (op.output_bytes, op.is_output) == (256, True)
+
+
 def test_quantised_ops_are_the_same_as_quantising_around_plain_ones(tmp_path):
     plain, fused = Net(x=[1, 8, 32, 32]), Net(x=[1, 8, 32, 32])
     found = []

@@ -68,7 +68,7 @@ def test_of_a_condition_that_data_decide_the_larger_branch_is_counted_and_said(t
     assert [op.output_bytes for op in found.workload] == [256, 256, 256]
     assert found.workload.parameters == 128 + 256
     assert found.remarks == (
-        "If 'r' depends on data: counted as its larger branch, else; nothing of the other is counted",
+        "If whose condition depends on data (r): counted as the larger branch, nothing of the other",
     )
 
 
@@ -115,7 +115,7 @@ def test_a_loop_that_may_end_sooner_counts_all_its_trips_with_a_remark(tmp_path)
     net = loop("Cast <to: int = 9> (i)", n=np.array(5), go=np.array(True))
     found = imported(tmp_path, net)
     assert found.workload.macs == 5 * 4 * 8 * 10
-    assert found.remarks == ("Loop 'last' may end sooner: counted with all its 5 trips",)
+    assert found.remarks == ("Loop that may end sooner (last): counted with all its trips",)
 
 
 def test_products_in_a_loop_of_unknown_length_are_refused(tmp_path):
