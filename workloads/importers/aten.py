@@ -151,11 +151,13 @@ _NAMES = {
     "DepthToSpace": "pixel_shuffle",
     "SpaceToDepth": "pixel_unshuffle",
     "Resize": (
-        "upsample_nearest2d upsample_bilinear2d upsample_bicubic2d interpolate grid_sampler "
-        "grid_sampler_2d grid_sampler_3d upsample_linear1d upsample_trilinear3d upsample_nearest1d "
-        "upsample_nearest3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_nearest_exact1d "
-        "_upsample_nearest_exact2d _upsample_nearest_exact3d"
+        "upsample_nearest2d upsample_bilinear2d upsample_bicubic2d interpolate upsample_linear1d "
+        "upsample_trilinear3d upsample_nearest1d upsample_nearest3d _upsample_bilinear2d_aa "
+        "_upsample_bicubic2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d "
+        "_upsample_nearest_exact3d"
     ),
+    "GridSample": "grid_sampler grid_sampler_2d grid_sampler_3d",
+    "RoiAlign": "torchvision.roi_align.default",
     "Constant": "arange eye linspace",
     "ConstantOfShape": (
         "zeros ones full empty scalar_tensor zeros_like ones_like full_like empty_like new_zeros "
