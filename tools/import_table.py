@@ -14,6 +14,7 @@ from workloads.importers import aten
 from workloads.importers.hlo import flops
 from workloads.importers.onnx_contrib import WRITERS as FUSED
 from workloads.importers.onnx_control import WRITERS as FOLLOWED
+from workloads.importers.pt2_graph import CHAINS, LOOPS
 from workloads.importers.vocabulary import (
     ACTIVATIONS,
     CASTS,
@@ -43,9 +44,11 @@ def _cell(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(set(names))) or "-"
 
 
-def _row(kind: str, counted: str, ops: Iterable[str], opcodes: Iterable[str] = ()) -> str:
+def _row(
+    kind: str, counted: str, ops: Iterable[str], opcodes: Iterable[str] = (), calls: Iterable[str] = ()
+) -> str:
     ops = set(ops) | {name for name, (same, _) in SAME_AS.items() if same in ops}
-    calls = (name for name, op in aten.OPS.items() if op in ops)
+    calls = set(calls) or {name for name, op in aten.OPS.items() if op in ops}
     return f"| {kind} | {counted} | {_cell(ops)} | {_cell(calls)} | {_cell(opcodes)} |"
 
 
@@ -53,11 +56,13 @@ def table() -> str:
     """The table, in Markdown."""
     parts = VIEWS | PARTS
     others = set(flops._OTHERS) - {*PRODUCT_OPCODES, "fft"}
+    products = CONVOLUTIONS | PRODUCTS
+    calls = CHAINS | {name for name, op in aten.OPS.items() if op in products}
     known = {*ELEMENTWISE, *CASTS}
     rows = [
         HEAD,
         "|---|---|---|---|---|",
-        _row("products", "multiply-accumulates", CONVOLUTIONS | PRODUCTS, PRODUCT_OPCODES),
+        _row("products", "multiply-accumulates", products, PRODUCT_OPCODES, calls),
         _row("recurrent ops", "multiply-accumulates of all steps", RECURRENT),
         _row("norms, softmax", "vector operations", {*NORMS, *SOFTMAXES}),
         _row("activations, element-wise ops", "vector operations", {*ACTIVATIONS, *known}, flops.ELEMENTWISE),
@@ -66,7 +71,13 @@ def table() -> str:
         _row("reductions, sorting", "vector operations", REDUCTIONS, others),
         _row("views and parts", "bytes where they are read", parts, flops.VIEWS),
         _row("movers", "bytes", set(MOVERS) - parts, flops.MOVES - flops.VIEWS),
-        _row("branches, loops, sequences", "what is inside", FOLLOWED, ("call", "conditional", "while")),
+        _row(
+            "branches, loops, sequences",
+            "what is inside",
+            FOLLOWED,
+            ("call", "conditional", "while"),
+            {"cond", "wrap_with_autocast", "wrap_with_set_grad_enabled", *LOOPS},
+        ),
         _row("fused and quantised ops", "the ops they stand for", FUSED, ("fusion",)),
         "| ops that ONNX defines by others | those | all that are not above | - | - |",
         "| library calls | by shape, if named after a product | - | - | `custom-call` |",
