@@ -94,6 +94,8 @@ class Writer:
             targets = [name for name in given if name not in self.constants]
         if call.op in DROPPED or not (call.outputs or targets):
             return
+        for name in call.outputs:
+            self.tensors.setdefault(name, Tensor(None))
         bodies = [value for value in call.arguments.values() if isinstance(value, Inner)]
         if bodies and call.op.removeprefix(HIGHER_ORDER) not in MOVED:
             outputs = self._bodies(call, bodies)
@@ -110,9 +112,6 @@ class Writer:
         )
         for name, target in zip(made, targets[len(targets) - len(made) :], strict=True):
             self.tensors[name] = replace(self.tensors[target], constant=False)
-        for name in call.outputs:
-            if name and name not in self.tensors:
-                self.tensors[name] = Tensor(None)
         if call.op in CHAINS:
             self._chain(call)
         else:
@@ -262,6 +261,8 @@ def _call(item: Any, names: Mapping[str, str], prefix: str, position: int) -> Ca
         for at, argument in enumerate(item["inputs"])
     }
     outputs = tuple(names.get(output, output) for output in _local_outputs(item))
+    if not all(isinstance(output, str) for output in outputs):
+        raise TypeError("a name that is no text")
     name = prefix + item["name"] if item.get("name") else next(iter(outputs), f"{prefix}node_{position}")
     return Call(name, op or "_".join(target.split(".")), arguments, outputs)
 
