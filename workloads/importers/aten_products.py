@@ -98,7 +98,9 @@ SIZES: dict[str, Callable[[Given], Sizes | None]] = {
     **dict.fromkeys(("matrix_power", "linalg_matrix_power"), _power),
     **dict.fromkeys(("cov", "corrcoef"), _covariance),
     "cdist": _distances,
-    **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm"), _grouped),
+    **dict.fromkeys(
+        ("_grouped_mm", "_scaled_grouped_mm", "transformers.grouped_mm_fallback.default"), _grouped
+    ),
 }
 
 
