@@ -145,7 +145,10 @@ _NAMES = {
     "ArgMax": "argmax",
     "ArgMin": "argmin",
     "CumSum": "cumsum cumprod cummax cummin logcumsumexp diff",
-    "TopK": "topk sort argsort msort kthvalue median mode searchsorted bucketize isin unique_dim unique2 histc bincount",
+    "TopK": (
+        "topk sort argsort msort kthvalue median mode searchsorted bucketize isin unique_dim unique2 "
+        "histc bincount"
+    ),
     "OneHot": "one_hot",
     "Trilu": "tril triu",
     "DepthToSpace": "pixel_shuffle",
