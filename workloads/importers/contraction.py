@@ -99,7 +99,7 @@ def _axes(term: str, shape: Shape) -> Axes:
     """Sizes by label; a label that stands twice (a diagonal) is one axis."""
     before, dots, after = term.partition("...")
     hidden = len(shape) - len(before) - len(after)
-    if hidden < 0 or (hidden and not dots):
+    if hidden < 0 or (hidden and not dots) or not f"a{before}{after}".isalpha():
         raise ValueError(f"term: expected the axes of {shape}, received {term!r}")
     labels = [*before, *(f"...{k}" for k in range(hidden, 0, -1)), *after]
     return dict(zip(labels, shape, strict=True))

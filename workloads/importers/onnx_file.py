@@ -16,7 +16,7 @@ from workloads.errors import InputError
 from workloads.importers import onnx_contrib, onnx_control
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import ModelGraph
-from workloads.importers.onnx_reader import MAX_NODES, Reader
+from workloads.importers.onnx_reader import MAX_NODES, Reader, graphs_of
 from workloads.importers.vocabulary import SAME_AS, is_known
 
 MAX_WRITTEN_BYTES = 1 << 28
@@ -126,15 +126,16 @@ def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
     """Nodes (NodeProto), each followed by those of the graphs inside it."""
     for node in nodes:
         yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _all_nodes(graph.node)
+        for graph in graphs_of(node):
+            yield from _all_nodes(graph.node)
 
 
 def names_of(graph: Any) -> Iterator[Any]:
-    """All names in a GraphProto, its nodes' bodies aside; bytes instead of a text where one is not UTF-8."""
+    """All names in a GraphProto and the graphs in it; bytes instead of a text where one is not UTF-8."""
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for inner in graphs_of(node):
+            yield from names_of(inner)
     for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         yield info.name
     for sparse in graph.sparse_initializer:

@@ -223,7 +223,7 @@ class Reader:
                 f"{self.file}: node {node.name!r} ({node.op}): expected attributes of their types, found: {error}"
             ) from None
         graphs = graphs_of(proto)
-        types = {} if graphs else self._infer_shapes(proto)
+        types = {} if graphs or node.op == "Einsum" else self._infer_shapes(proto)
         body = self._unknown_body(node, graphs) if graphs else None
         for i, name in enumerate(proto.output):
             if name:
@@ -234,12 +234,12 @@ class Reader:
         return replace(node, body=body)
 
     def _einsum(self, node: Node) -> None:
-        """Give the result of an Einsum its shape: of axes of size 1, and of fewer axes under an ellipsis, ONNX says
-        another one or none."""
+        """Give the result of an Einsum its type and shape. ONNX says other shapes of axes of size 1, none of fewer axes
+        under an ellipsis, and never ends with some equations that are none."""
         shapes = [self.tensors[name].shape for name in node.inputs]
-        if None not in shapes:
-            shape = einsum_shape(node.text("equation"), [shape or () for shape in shapes])
-            self.put(node.outputs[0], shape, self.types[node.outputs[0]].tensor_type.elem_type)
+        given = [shape for shape in shapes if shape is not None]
+        shape = einsum_shape(node.text("equation"), given) if len(given) == len(shapes) else None
+        self.put(node.outputs[0], shape, self.types[node.inputs[0]].tensor_type.elem_type)
 
     def _unknown_body(self, node: Node, graphs: list[Any]) -> Body:
         """The graphs inside a node of which nobody knows how often they run."""

@@ -188,6 +188,13 @@ def test_a_dimension_without_a_name_is_called_by_its_place(tmp_path):
     assert read(str(tmp_path / "net.onnx"), {"x[0]": 3}).workload.ops[0].batch == 3
 
 
+@pytest.mark.parametrize("equation", ["...i} ->...i", "ij", "ij,jk->ik", "", "->", "...i->k"])
+def test_an_equation_that_is_none_is_refused(tmp_path, equation):
+    net = Net(x=[3, 5, 5])
+    text = refused(tmp_path, net.model(net.add("Einsum", "x", equation=equation)))
+    assert "node 'einsum0' (Einsum): expected inputs and attributes as its op has them" in text
+
+
 def test_a_fourier_transform_costs_five_n_log_n(tmp_path):
     net = Net(x=[1, 64, 1])
     (op,) = read(net.save(tmp_path / "net.onnx", net.add("DFT", "x", axis=1), opset=17)).workload.ops

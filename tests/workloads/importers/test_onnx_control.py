@@ -72,6 +72,13 @@ def test_of_a_condition_that_data_decide_the_larger_branch_is_counted_and_said(t
     )
 
 
+def test_names_inside_a_branch_are_texts(tmp_path):
+    data = branches("bool c, ").SerializeToString().replace(b"Constant", b"Constan\xff")
+    (tmp_path / "net.onnx").write_bytes(data)
+    with pytest.raises(InputError, match="expected names in UTF-8, found other bytes"):
+        read(str(tmp_path / "net.onnx"))
+
+
 def test_a_name_may_mean_another_tensor_inside_a_branch(tmp_path):
     net = model(
         """g (float[4,8] x, bool c) => (float y) {
