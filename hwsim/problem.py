@@ -252,6 +252,7 @@ class About:
         step: what one step of the time axis is, such as "op" or "instruction".
         plan_file: the file of a run folder that has the plan of the best mapping alone (`HasPlanText`), for other
             programs; "": there is none.
+        uncounted: what of the workload was guessed or not counted, if it was imported; "": nothing.
     """
 
     name: str
@@ -267,6 +268,7 @@ class About:
     model_error: float = 0.0
     stands_for: str = ""
     plan_file: str = ""
+    uncounted: str = ""
 
 
 class Problem(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from workloads.errors import InputError
 from workloads.files import PROGRAMS, read_text
 from workloads.importers.dimensions import OpenDimensions
 from workloads.importers.read import is_model
+from workloads.importers.uncounted import warned
 from workloads.nearest import hint
 from workloads.programs import program_names
 from workloads.workload import Workload
@@ -74,11 +74,10 @@ def load(name_or_file: str) -> Workload:
             f"workload {name_or_file!r}: expected a workload, found a file of TOML, as --chip and --config take"
         )
     if is_model(name_or_file):
-        return _from_model(name_or_file)
-    if name_or_file.lower().endswith(".json") or "/" in name_or_file or "\\" in name_or_file:
-        return _from_file(name_or_file)
-    if _exists(name_or_file):
-        return _from_file(name_or_file)
+        return warned(_from_model(name_or_file), name_or_file)
+    named = name_or_file.lower().endswith(".json") or "/" in name_or_file or "\\" in name_or_file
+    if named or _exists(name_or_file):
+        return warned(_from_file(name_or_file), name_or_file)
     raise InputError(_unknown_name(name_or_file))
 
 
@@ -148,8 +147,6 @@ def _from_model(file: str) -> Workload:
         made = f"{stem(file)}.json"
         command = f"egrl import {file} -o {made} {error.flags}"
         raise InputError(f"{error.found}; {command} makes {made}, which takes its place") from error
-    for remark in imported.remarks:
-        logging.getLogger("egrl").warning("egrl: %s: %s", file, remark)
     return imported.workload
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from functools import cache
 from pathlib import PurePath
@@ -10,6 +9,7 @@ from pathlib import PurePath
 from workloads.compressed import check_values, unpack
 from workloads.errors import InputError
 from workloads.files import HLO, PACKED, read_bytes
+from workloads.importers.uncounted import warned
 from workloads.load import all_names, load
 from workloads.nearest import hint
 from workloads.programs import program_names, read_shipped
@@ -137,7 +137,7 @@ def _from_json(data: bytes, where: str) -> Program | None:
     if _IS_PROGRAM.search(data) is None:
         return None
     document = parse_object(_decode(data, where), where, KIND)
-    return from_document(document, where) if document.get("kind") == KIND else None
+    return warned(from_document(document, where), where) if document.get("kind") == KIND else None
 
 
 def _decode(data: bytes, where: str) -> str:
@@ -153,6 +153,4 @@ def _from_hlo(file: str) -> Program:
     from workloads.importers.hlo import read
 
     imported = read(file)
-    for remark in imported.remarks:
-        logging.getLogger("egrl").warning("egrl: %s: %s", PurePath(file).name, remark)
-    return imported.program
+    return warned(imported.program, PurePath(file).name)

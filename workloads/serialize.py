@@ -38,6 +38,7 @@ class _Document(BaseModel):
     ops: Annotated[tuple[Op, ...], Field(max_length=MAX_OPS)]
     element_bytes: ElementBytes = ElementBytes()
     source: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -76,6 +77,8 @@ def to_json(workload: Workload) -> str:
     header: dict[str, Any] = {"kind": KIND, "version": VERSION, "name": workload.name}
     if workload.source:
         header["source"] = workload.source
+    if workload.remarks:
+        header["remarks"] = list(workload.remarks)
     if workload.element_bytes != ElementBytes():
         header["element_bytes"] = asdict(workload.element_bytes)
     head = "".join(f"{_dump(key)}: {_dump(value)},\n" for key, value in header.items())
@@ -101,7 +104,7 @@ def from_json(text: str, where: str) -> Workload:
     except ValidationError as error:
         raise InputError(f"{where}: {_first_fault(error)}") from None
     try:
-        return check(Workload(parsed.name, parsed.ops, parsed.element_bytes, parsed.source))
+        return check(Workload(parsed.name, parsed.ops, parsed.element_bytes, parsed.source, parsed.remarks))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 

@@ -81,6 +81,8 @@ def _check_header(workload: Workload) -> None:
         raise wrong("name", FILE_NAME, workload.name)
     if not encodes(workload.source):
         raise wrong("source", "text", workload.source)
+    for i, remark in enumerate(workload.remarks):
+        _text(remark, f"remarks[{i}]")
     for field in ("weight", "activation"):
         width = getattr(workload.element_bytes, field)
         if not _is_positive(width) or not 1 / 64 <= width <= 64:

@@ -125,6 +125,8 @@ class ElementBytes:
 class Workload:
     """A network: its ops in execution order (every edge points to an earlier op).
 
+    `remarks` says what of it was guessed or not counted, a line each, where it was imported.
+
     Construction does not check anything; `workloads.validate.check(workload)` does, and every loader calls it.
     """
 
@@ -132,6 +134,7 @@ class Workload:
     ops: tuple[Op, ...]
     element_bytes: ElementBytes = field(default_factory=ElementBytes)
     source: str = ""
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ops)

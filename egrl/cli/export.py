@@ -97,18 +97,36 @@ def command(
         data = mapping_export.to_csv(past.problem, mapping, _addresses(past.problem, mapping, align, run))
     else:
         assert model is not None
-        if not model.lower().endswith((".onnx", ".onnx.gz")):
-            raise InputError(f"--model {model}: expected a file ending in .onnx or .onnx.gz")
-        if path.exists() and Path(model).exists() and path.samefile(model):
-            raise InputError(f"--output {output}: expected another file than --model, found the same")
+        _check_copy(model, path)
         memories, given = _addresses(past.problem, mapping, align, run), dimensions.parse(dims)
         data, outside = mapping_export.to_onnx(past.problem, mapping, model, given, not no_fuse, memories)
+        _say_weights(data, Path(model), path)
     atomic.write_named(path, data)
     if outside:
         remark("export", f"nodes of the model without a place, being views or constants: {len(outside)}")
     about, ops = past.problem.about, counted(len(past.problem.space.nodes), "op")
     click.echo(f"{path}: {about.workload} on {about.chip}, {ops}")
     return 0
+
+
+def _check_copy(model: str, path: Path) -> None:
+    """InputError where a copy of a model cannot be written to a path."""
+    if not model.lower().endswith((".onnx", ".onnx.gz")):
+        raise InputError(f"--model {model}: expected a file ending in .onnx or .onnx.gz")
+    if path.exists() and Path(model).exists() and path.samefile(model):
+        raise InputError(f"--output {path}: expected another file than --model, found the same")
+
+
+def _say_weights(data: bytes, model: Path, path: Path) -> None:
+    """Say which files with weights a copy of a model in another folder needs beside it."""
+    from egrl.runs.mapping_export import files_of_weights
+
+    if path.resolve().parent != model.resolve().parent:
+        for name in files_of_weights(data):
+            remark(
+                "export",
+                f"weights of the copy are in {name!r}: copy that from {model.parent} to {path.parent}",
+            )
 
 
 def _addresses(

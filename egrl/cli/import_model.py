@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from egrl.cli.names import OneOf
-from egrl.cli.output import output_file, remark
+from egrl.cli.output import output_file, readable, remark
 from egrl.runs.text import counted
 from workloads.errors import InputError
 
@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--no-fuse", is_flag=True, help="make every node an op, with no element-wise tails in the ops before them"
+)
+@click.option(
+    "--allow-unknown",
+    is_flag=True,
+    help="take ops of unknown work as memory traffic alone, even if they could multiply matrices or have more than 5%"
+    " of all bytes",
 )
 @click.option(
     "--boundary-aliases",
@@ -67,6 +73,7 @@ def command(
     dims: tuple[str, ...],
     element_bytes: float,
     no_fuse: bool,
+    allow_unknown: bool,
     boundary_aliases: bool,
     to: str | None,
     trust: bool,
@@ -89,10 +96,11 @@ def command(
     from workloads.load_program import is_hlo
 
     of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
+    unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
     if model.lower().endswith(".py"):
         output_file(output, ".json")
-        others = {"--boundary-aliases": boundary_aliases, "--to": to is not None, "--trust": trust}
-        _refuse(of_models | others, "a training step (.py)")
+        others = {"--to": to is not None, "--trust": trust}
+        _refuse(of_models | unpriced | others, "a training step (.py)")
         return _training(model, output, backend or "aot_eager", as_json)
     _refuse({"--backend": backend is not None}, model, "a training step (.py)")
     placement = model.lower().endswith(ENDINGS)
@@ -103,23 +111,26 @@ def command(
         )
     output_file(output, ".json")
     if to is not None:
-        if not model.lower().endswith(".pt2"):
-            raise InputError(f"--to executorch: expected an exported program (.pt2), found {model}")
-        _refuse(of_models | {"--boundary-aliases": boundary_aliases}, "--to executorch")
+        _refuse(of_models | unpriced, "--to executorch")
         return _executorch(model, output, trust, as_json)
     _refuse({"--trust": trust}, model, "--to executorch")
     if placement:
-        _refuse(of_models | {"--boundary-aliases": boundary_aliases}, "a placement instance")
+        _refuse(of_models | unpriced, "a placement instance")
         return _instance(model, output, as_json)
     if is_hlo(model):
         _refuse(of_models, "HLO text, whose sizes are as compiled")
-        return _program(model, output, boundary_aliases, as_json)
+        return _program(model, output, boundary_aliases, allow_unknown, as_json)
     if boundary_aliases:
         raise InputError(f"--boundary-aliases: expected with HLO text ({', '.join(HLO)}), found with {model}")
+    imported = read(model, dimensions.parse(dims), _width(element_bytes), not no_fuse, allow_unknown)
+    return _workload(imported, model, output, as_json)
+
+
+def _width(element_bytes: float) -> float | None:
+    """Bytes an element that replace the file's; None where none are given."""
     if element_bytes and not 1 / 64 <= element_bytes <= 64:
         raise InputError(f"--bytes {element_bytes:g}: expected a number of bytes an element from 1/64 to 64")
-    imported = read(model, dimensions.parse(dims), element_bytes or None, not no_fuse)
-    return _workload(imported, model, output, as_json)
+    return element_bytes or None
 
 
 def _refuse(flags: Mapping[str, bool], found: str, wanted: str = "a model") -> None:
@@ -135,9 +146,9 @@ def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int
     from workloads.serialize import to_json
 
     atomic.write_named(Path(output), to_json(imported.workload))
-    for line in imported.remarks:
-        remark("import", line)
     net = imported.workload
+    for line in net.remarks:
+        remark("import", line)
     document: dict[str, Any] = {
         "kind": "import",
         "version": 1,
@@ -151,6 +162,7 @@ def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int
         "activation_bytes": sum(op.output_bytes for op in net),
         "element_bytes": {"weight": net.element_bytes.weight, "activation": net.element_bytes.activation},
         "remarks": list(imported.remarks),
+        "summary": imported.summary,
         "unknown_shapes": list(imported.unknown),
         "nodes": {name: list(nodes) for name, nodes in imported.nodes.items()},
     }
@@ -159,14 +171,12 @@ def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int
     else:
         nodes = sum(map(len, imported.nodes.values()))
         click.echo(
-            f"{net.name}: {counted(len(net), 'op')} from {counted(nodes, 'node')},"
-            f" {net.parameters / 1e6:.2f} M parameters, {net.macs / 1e9:.3f} GMAC,"
-            f" {document['weight_bytes'] / 1e6:.2f} MB of weights,"
-            f" {document['activation_bytes'] / 1e6:.2f} MB of activations"
+            f"{net.name}: {readable(imported.summary)}",
         )
         click.echo(
-            f"bytes are at {net.element_bytes.weight:g} an element of weights and {net.element_bytes.activation:g} of"
-            " activations; on a chip its element_bytes count"
+            f"from {counted(nodes, 'node')}: {document['weight_bytes'] / 1e6:.2f} MB of weights at"
+            f" {net.element_bytes.weight:g} bytes an element, {document['activation_bytes'] / 1e6:.2f} MB of"
+            f" activations at {net.element_bytes.activation:g}; on a chip its element_bytes count"
         )
         click.echo(f"workload file: {output}")
     return 0
@@ -228,16 +238,18 @@ def _training(model: str, output: str, backend: str, as_json: bool) -> int:
     return 0
 
 
-def _program(model: str, output: str, boundary_aliases: bool, as_json: bool) -> int:
+def _program(model: str, output: str, boundary_aliases: bool, allow_unknown: bool, as_json: bool) -> int:
     from workloads.importers.hlo import read
 
-    imported = read(model, boundary_aliases)
+    imported = read(model, boundary_aliases, allow_unknown)
     return _write_program(imported.program, imported.remarks, model, output, as_json)
 
 
 def _executorch(model: str, output: str, trust: bool, as_json: bool) -> int:
     from egrl.integrations.executorch import import_program
 
+    if not model.lower().endswith(".pt2"):
+        raise InputError(f"--to executorch: expected an exported program (.pt2), found {model}")
     return _write_program(import_program(model, trust=trust), (), model, output, as_json)
 
 

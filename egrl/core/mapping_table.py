@@ -1,14 +1,16 @@
 """Mappings in files of other tools, as objects that mapping files have per node: tables, metadata of models, plans.
 
-A table has a header. It has one row per node, with a column per head (`node,weight,activation`), or one row per
-tensor (`op,head,choice`, as `egrl export` writes it). `op` may be called `node`, and `choice` `memory`. Further columns
-are ignored, the order of rows does not count; an empty cell, or `-`, is a tensor that does not exist.
+A table has a header, and commas, semicolons or tabs between its cells. It has one row per node, with a column per head
+(`node,weight,activation`), or one row per tensor (`op,head,choice`, as `egrl export` writes it). `op` may be called
+`node`, and `choice` `memory`. Further columns are ignored, the order of rows does not count; an empty cell, or `-`, is
+a tensor that does not exist.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +25,10 @@ OFFSET = "offset_bytes"
 MODELS = (".onnx", ".onnx.gz")
 NODE, CHOICE = ("node", "op"), ("choice", "memory")
 """What the columns of nodes and of choices are called."""
+DELIMITERS = ",;\t"
+"""What may stand between cells: the one that the header has most of does."""
+OTHERS = "others"
+"""Key of a model's metadata with the ops that none of its nodes names, such as those inside a branch: JSON."""
 NONE = ("", "-")
 PLAN = "executorch-plan"
 """Kind of a plan that `egrl export --to executorch` writes."""
@@ -33,8 +39,11 @@ def rows_of_csv(text: str, where: str, space: Space) -> dict[str, dict[str, str]
 
     InputError, beginning with `where`, where it is no table.
     """
+    text = text.removeprefix("\ufeff")
+    first = text.partition("\n")[0]
     try:
-        reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+        delimiter = max(DELIMITERS, key=first.count)
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
         header = [name.strip() for name in reader.fieldnames or ()]
         reader.fieldnames = header
         rows = [(reader.line_num, row) for row in reader]
@@ -83,12 +92,28 @@ def rows_of_onnx(file: str) -> list[dict[str, str]]:
         if "op" in named:
             name = named.pop("op")
             found.setdefault(name, {"node": name}).update(named)
+    others = next((e.value for e in model.metadata_props if e.key == PREFIX + OTHERS), "{}")
+    found |= {name: {"node": name, **heads} for name, heads in _others(others, file).items()}
     if not found:
         raise InputError(
             f"{file}: expected nodes with the metadata {PREFIX}op, as `egrl export --format onnx` writes them,"
             " found none"
         )
     return list(found.values())
+
+
+def _others(text: str, file: str) -> dict[str, dict[str, str]]:
+    """The heads of ops by name, without addresses, of what `egrl export` leaves for those that no node names."""
+    try:
+        found = json.loads(text)
+        return {
+            str(name): {str(k): str(v) for k, v in heads.items() if not k.endswith(f".{OFFSET}")}
+            for name, heads in found.items()
+        }
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{file}: metadata {PREFIX}{OTHERS}: expected an object of ops, found {error}"
+        ) from None
 
 
 def _named(node: Any) -> dict[str, str]:

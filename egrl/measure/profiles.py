@@ -233,7 +233,7 @@ def names_in_model(file: str | Path) -> dict[str, str]:
     """
     from workloads.importers.read import read
 
-    return read(str(file)).op_by_name()
+    return read(str(file), allow_unknown=True).op_by_name()
 
 
 _AROUND = re.compile(r"(?:_nchwc|_token_\d+|_kernel_time)$")

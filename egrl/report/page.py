@@ -105,6 +105,7 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
         distance(summary.get("gap")),
         verdict(summary),
         rule_text(baseline),
+        about_of(summary).uncounted,
         advice(summary),
         f"the search took {spent}",
     ]

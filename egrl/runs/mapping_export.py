@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 
-from egrl.core.mapping_table import OFFSET, PREFIX
+from egrl.core.mapping_table import OFFSET, OTHERS, PREFIX
 from egrl.runs.allocation import PackedMemory
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -54,6 +55,16 @@ def to_csv(problem: Problem, mapping: Mapping16, memories: Sequence[PackedMemory
     return stream.getvalue()
 
 
+def files_of_weights(data: bytes) -> list[str]:
+    """Files in which an ONNX model in bytes has weights, relative to its folder."""
+    import onnx
+
+    model = onnx.load_model_from_string(data)
+    tensors = (t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL)
+    entries = (entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location")
+    return list(dict.fromkeys(entries))
+
+
 def to_onnx(
     problem: Problem,
     mapping: Mapping16,
@@ -66,7 +77,7 @@ def to_onnx(
 
     Keys of a node: `egrl.op`, and `egrl.HEAD` for each head of that op; with `memories` (`allocation.allocate`) also
     `egrl.HEAD.offset_bytes`, where that memory could be packed. Keys of the model: `egrl.workload`, `egrl.chip`,
-    `egrl.problem`. Weights in other files are left there.
+    `egrl.problem`, and `egrl.others` if some ops are in no node of the graph itself. Weights in other files stay there.
 
     Args:
         problem, mapping: what was mapped, int16 [N, H].
@@ -78,9 +89,10 @@ def to_onnx(
     from workloads.compressed import unpack
     from workloads.files import MAX_BYTES, read_bytes
     from workloads.importers import onnx_file
+    from workloads.importers.onnx_reader import name_of
     from workloads.importers.read import read
 
-    imported = read(file, dimensions, None, fuse)
+    imported = read(file, dimensions, None, fuse, allow_unknown=True)
     ops = tuple(op.name for op in imported.workload)
     if ops != problem.space.nodes:
         other = next((a for a, b in zip(ops, problem.space.nodes, strict=False) if a != b), None)
@@ -89,22 +101,24 @@ def to_onnx(
             f" found {len(ops)}" + ("" if other is None else f", the first other one {other!r}")
         )
     model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file, MAX_BYTES), file)
-    where = {name: op for op, names in imported.nodes.items() for name in names}
     places: dict[str, dict[str, str]] = {}
     for row in rows(problem, mapping, memories):
         entry = places.setdefault(str(row["op"]), {})
         entry[str(row["head"])] = str(row["choice"])
         if row.get(OFFSET, "") != "":
             entry[f"{row['head']}.{OFFSET}"] = str(row[OFFSET])
-    outside = []
-    for node in model.graph.node:
-        op = where.get(onnx_file.name_of(node))
+    outside, named = [], set()
+    for node in model.graph.node:  # by outputs: names of nodes need not be unique
+        op = next((imported.writer[name] for name in node.output if name in imported.writer), None)
         if op is None:
-            outside.append(onnx_file.name_of(node))
+            outside.append(name_of(node))
             continue
+        named.add(op)
         for key, value in {"op": op, **places.get(op, {})}.items():
             node.metadata_props.add(key=PREFIX + key, value=value)
+    others = {op: entry for op, entry in places.items() if op not in named}
     for key, value in (
+        *([(OTHERS, json.dumps(others))] if others else []),
         ("workload", problem.about.workload),
         ("chip", problem.about.chip),
         ("problem", problem.about.name),

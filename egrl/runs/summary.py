@@ -263,6 +263,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
         verdict(summary),
         _reward(summary),
         rule_text(baseline),
+        about.uncounted,
         advice(summary, kept),
         count,
         _sooner(summary),

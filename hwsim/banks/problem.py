@@ -115,6 +115,7 @@ class BanksProblem:
             evaluated="placements",
             place="memory",
             step="instruction",
+            uncounted="; ".join(program.remarks),
         )
         sizes = [0 if number in pins else place.size_bytes for number, place in enumerate(self.places)]
         self.space = Space(

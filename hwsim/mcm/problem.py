@@ -107,6 +107,7 @@ class McmProblem:
             evaluated="partitions",
             place="chip",
             model_error=package.prediction.get("held_out_error", 0.0),
+            uncounted="; ".join(given.remarks) if isinstance(given, Workload) else "",
         )
         size_bytes = self.tables.size_bytes[:, None].copy()
         chips = [str(chip) for chip in range(package.chips)]

@@ -109,6 +109,7 @@ class MmapProblem:
             baseline_name="the production heuristic",
             evaluated="programs",
             step="instruction",
+            uncounted="; ".join(program.remarks),
         )
         size_bytes = self.tables.buffer["size_bytes"][:, None].copy()
         self.space = Space(

@@ -125,6 +125,7 @@ class NnpiProblem:
             step="op",
             stands_for="a compiler",
             model_error=chip.prediction.get("held_out_error", 0.0),
+            uncounted="; ".join(workload.remarks),
         )
         self.parts = Parts.of_nodes([op.name for op in workload], [op.kind for op in workload])
         size_bytes = np.stack([self.tables.weight_bytes, self.tables.activation_bytes], axis=1)

@@ -219,6 +219,13 @@ def test_a_name_that_a_spreadsheet_would_take_for_a_formula_is_read_as_it_was():
     assert [row["node"] for row in rows_of_csv(text, "x.csv", space).values()] == names
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_cells_of_a_table_may_be_apart_by_commas_semicolons_or_tabs(delimiter):
+    space = egrl.search("alexnet", method="random", evals=1).problem.space
+    text = "node,weight,note\na,dram,x\n".replace(",", delimiter)
+    assert list(rows_of_csv(text, "x.csv", space).values()) == [{"node": "a", "weight": "dram"}]
+
+
 def test_a_plan_for_executorch_is_a_mapping_of_banks(tmp_path, capsys):
     argv = ["--problem", "banks", "--workload", "alexnet:backward=1"]
     problem = find_problem("banks").load().build("alexnet:backward=1", "edge", BanksConfig())

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import re
+import runpy
 from pathlib import Path
 
 from workloads.features import SCALES
@@ -44,6 +45,12 @@ def test_the_table_of_features_states_their_order_and_scales():
 def test_the_table_of_vector_operations_states_all_of_them():
     stated = {row[0].strip("`"): int(row[1]) for row in rows("vector-operations")}
     assert stated == {work: ops for work, ops in VECTOR_OPS.items() if work}
+
+
+def test_the_table_of_what_importers_count_is_that_of_the_code():
+    made = runpy.run_path(str(REFERENCE.parents[1] / "tools" / "import_table.py"))["table"]()
+    page = (REFERENCE.parent / "guides" / "models.md").read_text(encoding="utf-8")
+    assert made in page, "python tools/import_table.py --write"
 
 
 def test_the_example_of_a_training_step_is_one():

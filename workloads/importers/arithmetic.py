@@ -112,6 +112,11 @@ def _rearrange(node: Node, inputs: Sequence[Array | None], given: list[Array]) -
         return [given[0].reshape([int(v) for v in given[1]])]
     if op == "Slice":
         return [_slice(node, inputs)]
+    if op == "Split":
+        axis, parts = node.integer("axis", 0), len(node.outputs)
+        size = -(-given[0].shape[axis] // parts)
+        sizes = given[1].ravel() if len(given) > 1 else node.integers("split") or [size] * parts
+        return np.split(given[0], np.cumsum(sizes)[:-1], axis)
     return _fill(node, given)
 
 

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workloads.importers.aten_products import MAYBE, SIZES, sizes
 from workloads.importers.ir import Node, Tensor
+from workloads.importers.vocabulary import RECURRENT
 
 
 @dataclass(frozen=True)
@@ -30,130 +32,195 @@ class Call:
     outputs: tuple[str, ...]
 
 
-_SAME_SHAPE_VIEWS = (
-    "alias",
-    "detach",
-    "contiguous",
-    "clone",
-    "lift_fresh_copy",
-    "dropout",
-    "positive",
-    "lift",
+_ALIASES = {
+    "Identity": "alias detach contiguous dropout lift positive requires_grad resolve_conj",
+    "Reshape": (
+        "view reshape flatten unflatten squeeze unsqueeze expand expand_as view_as "
+        "broadcast_to reshape_as _reshape_alias view_as_real view_as_complex ravel"
+    ),
+    "Select": (
+        "slice select narrow split split_with_sizes chunk unbind tensor_split unfold "
+        "unsafe_chunk unsafe_split diagonal as_strided real imag hsplit vsplit"
+    ),
+    "Transpose": "permute transpose t numpy_T movedim moveaxis swapaxes swapdims adjoint mT",
+}
+"""ONNX's op -> ops of ATen that are the same, and share the memory of their first argument, or may do so."""
+
+_NAMES = {
+    "Identity": (
+        "clone lift_fresh_copy lift_fresh native_dropout alpha_dropout feature_dropout feature_alpha_dropout"
+    ),
+    "Reshape": "_unsafe_view getitem atleast_1d atleast_2d atleast_3d",
+    "Conv": (
+        "conv1d conv2d conv3d convolution _convolution convolution_overrideable _slow_conv2d_forward "
+        "thnn_conv2d slow_conv3d conv_depthwise3d _conv_depthwise2d slow_conv_dilated2d mkldnn_convolution"
+    ),
+    "ConvTranspose": "conv_transpose1d conv_transpose2d conv_transpose3d",
+    "DeformConv": "torchvision.deform_conv2d.default",
+    "Gemm": "linear addmm",
+    "MatMul": "baddbmm addbmm matmul linalg_matmul mm bmm mv addmv dot vdot _sparse_mm smm",
+    "LSTM": "lstm_cell lstm",
+    "GRU": "gru_cell gru",
+    "RNN": "rnn_tanh_cell rnn_relu_cell rnn_tanh rnn_relu",
+    "Einsum": "einsum",
+    "Attention": (
+        "scaled_dot_product_attention _scaled_dot_product_flash_attention "
+        "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention "
+        "_scaled_dot_product_fused_attention _scaled_dot_product_math_attention "
+        "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math "
+        "higher_order.flex_attention"
+    ),
+    "Gather": "embedding embedding_bag",
+    "GatherElements": (
+        "index_select index gather take roll flip fliplr flipud rot90 channel_shuffle "
+        "native_channel_shuffle im2col col2im masked_select nonzero take_along_dim"
+    ),
+    "BatchNormalization": (
+        "batch_norm _native_batch_norm_legit_no_training native_batch_norm _native_batch_norm_legit "
+        "_native_batch_norm_legit_functional cudnn_batch_norm"
+    ),
+    "LayerNormalization": "layer_norm native_layer_norm",
+    "GroupNormalization": "group_norm native_group_norm",
+    "InstanceNormalization": "instance_norm",
+    "RMSNormalization": "rms_norm _fused_rms_norm",
+    "Softmax": "softmax _softmax _safe_softmax softmin",
+    "LogSoftmax": "log_softmax _log_softmax",
+    "Relu": "relu relu_",
+    "Clip": (
+        "relu6 hardtanh clamp clamp_min clamp_max clip nan_to_num fake_quantize_per_tensor_affine "
+        "fake_quantize_per_channel_affine"
+    ),
+    "Swish": "silu glu",
+    "LeakyRelu": "leaky_relu rrelu rrelu_with_noise",
+    "PRelu": "prelu",
+    "HardSwish": "hardswish",
+    "HardSigmoid": "hardsigmoid",
+    "Sub": "rsub subtract",
+    "Mul": "square multiply outer ger kron cross linalg_cross lerp",
+    "Div": "true_divide floor_divide divide",
+    "Sqrt": "rsqrt hypot",
+    "Mod": "remainder fmod",
+    "Max": "maximum fmax",
+    "Min": "minimum fmin",
+    "Where": "where masked_fill",
+    "And": "logical_and bitwise_and __and__",
+    "Or": "logical_or bitwise_or __or__",
+    "Not": "logical_not bitwise_not",
+    "Equal": "eq ne isclose not_equal",
+    "Greater": "gt greater",
+    "GreaterOrEqual": "ge greater_equal",
+    "Less": "lt less",
+    "LessOrEqual": "le less_equal",
+    "Cast": "to _to_copy type_as copy",
+    "ScatterElements": (
+        "slice_scatter select_scatter diagonal_scatter as_strided_scatter scatter scatter_add "
+        "scatter_reduce masked_scatter index_put index_copy index_add index_fill diag_embed diag "
+        "max_unpool2d block_diag"
+    ),
+    "Concat": "cat concat stack hstack vstack dstack column_stack row_stack concatenate complex",
+    "Pad": (
+        "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
+        "replication_pad2d replication_pad3d _pad_circular pad_sequence"
+    ),
+    "Tile": "repeat tile repeat_interleave",
+    "MaxPool": (
+        "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices "
+        "max_pool1d_with_indices fractional_max_pool2d"
+    ),
+    "AveragePool": "avg_pool1d avg_pool2d avg_pool3d",
+    "GlobalAveragePool": (
+        "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d "
+        "_adaptive_avg_pool3d"
+    ),
+    "GlobalMaxPool": "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
+    "ReduceMean": "mean var var_mean std std_mean nanmean",
+    "ReduceSum": (
+        "sum nansum cosine_similarity pairwise_distance mse_loss l1_loss smooth_l1_loss huber_loss "
+        "cross_entropy_loss nll_loss nll_loss_nd linalg_vecdot count_nonzero trace"
+    ),
+    "ReduceProd": "prod",
+    "ReduceMax": "amax max any all aminmax",
+    "ReduceMin": "amin min",
+    "ReduceL2": "norm linalg_vector_norm linalg_norm linalg_matrix_norm frobenius_norm",
+    "ArgMax": "argmax",
+    "ArgMin": "argmin",
+    "CumSum": "cumsum cumprod cummax cummin logcumsumexp diff",
+    "TopK": (
+        "topk sort argsort msort kthvalue median mode searchsorted bucketize isin unique_dim unique2 "
+        "histc bincount"
+    ),
+    "OneHot": "one_hot",
+    "Trilu": "tril triu",
+    "DepthToSpace": "pixel_shuffle",
+    "SpaceToDepth": "pixel_unshuffle",
+    "Resize": (
+        "upsample_nearest2d upsample_bilinear2d upsample_bicubic2d interpolate upsample_linear1d "
+        "upsample_trilinear3d upsample_nearest1d upsample_nearest3d _upsample_bilinear2d_aa "
+        "_upsample_bicubic2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d "
+        "_upsample_nearest_exact3d"
+    ),
+    "GridSample": "grid_sampler grid_sampler_2d grid_sampler_3d",
+    "RoiAlign": "torchvision.roi_align.default",
+    "Constant": "arange eye linspace",
+    "ConstantOfShape": (
+        "zeros ones full empty scalar_tensor zeros_like ones_like full_like empty_like new_zeros "
+        "new_ones new_full new_empty fill zero empty_strided empty_permuted new_empty_strided"
+    ),
+    "ReduceLogSumExp": "logsumexp",
+    "Add": "addcmul addcdiv addr",
+    "Neg": "negative conj",
+    "Abs": "absolute",
+    "Sign": "sgn",
+    "Exp": "exp2 expm1 logaddexp special_expm1",
+    "Log": "log2 log10 log1p xlogy logit special_xlogy",
+    "Erf": "erfc erfinv special_erf special_erfc",
+    "Floor": "trunc frac fix",
+    "Pow": "float_power",
+    "Atan": "atan2 arctan arctan2 angle",
+    "Cos": "polar",
+    "Xor": "logical_xor bitwise_xor",
+    "BitShift": "__lshift__ __rshift__ bitwise_left_shift bitwise_right_shift",
+    "IsNaN": "isnan isfinite",
+    "IsInf": "isinf",
+    "ThresholdedRelu": "threshold",
+    "Shrink": "hardshrink softshrink",
+    "Softplus": "log_sigmoid log_sigmoid_forward",
+    "Tanh": "tanhshrink",
+    "LpNormalization": "renorm _weight_norm _weight_norm_interface",
+    "Range": "rand randn rand_like randn_like randint randperm bernoulli normal",
+    "QuantizeLinear": (
+        "quantized_decomposed.quantize_per_tensor.default "
+        "quantized_decomposed.quantize_per_channel.default "
+        "quantized_decomposed.quantize_per_tensor.tensor"
+    ),
+    "DequantizeLinear": (
+        "quantized_decomposed.dequantize_per_tensor.default "
+        "quantized_decomposed.dequantize_per_channel.default "
+        "quantized_decomposed.dequantize_per_tensor.tensor"
+    ),
+    "DFT": (
+        "fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 "
+        "fft_fftn fft_ifftn fft_rfftn fft_irfftn _fft_r2c _fft_c2c _fft_c2r"
+    ),
+    "STFT": "stft istft",
+}
+"""ONNX's op -> those of ATen that are the same. Variants (add.Tensor, add_.Scalar) are one op."""
+
+_SAME_NAMES = (
+    "gelu elu selu celu mish sigmoid softplus tanh add sub mul div pow exp log erf sin cos neg abs floor ceil round "
+    "sign sqrt reciprocal tan sinh cosh asin acos atan asinh acosh atanh"
 )
-_VIEWS = (
-    "view",
-    "_unsafe_view",
-    "reshape",
-    "flatten",
-    "unflatten",
-    "squeeze",
-    "unsqueeze",
-    "expand",
-    "expand_as",
-)
-_PARTS = (
-    "slice",
-    "select",
-    "narrow",
-    "split",
-    "split_with_sizes",
-    "chunk",
-    "unbind",
-    "tensor_split",
-    "unfold",
-)
+"""Ops that ONNX calls the same, with a capital."""
+
+ALIASES = frozenset(name for names in _ALIASES.values() for name in names.split())
+"""Ops whose results share the memory of their first argument, or may do so."""
 
 OPS: dict[str, str] = {
-    **dict.fromkeys(_SAME_SHAPE_VIEWS, "Identity"),
-    **dict.fromkeys(
-        (*_VIEWS, "broadcast_to", "view_as", "reshape_as", "_reshape_alias", "getitem"), "Reshape"
-    ),
-    **dict.fromkeys(_PARTS, "Select"),
-    **dict.fromkeys(
-        ("permute", "transpose", "t", "numpy_T", "movedim", "swapaxes", "adjoint", "mT"), "Transpose"
-    ),
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), "Conv"),
-    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), "ConvTranspose"),
-    **dict.fromkeys(("linear", "addmm", "baddbmm", "matmul", "mm", "bmm", "mv", "dot"), "MatMul"),
-    "einsum": "Einsum",
-    "scaled_dot_product_attention": "Attention",
-    "_scaled_dot_product_flash_attention_for_cpu": "Attention",
-    "_scaled_dot_product_flash_attention": "Attention",
-    "_scaled_dot_product_efficient_attention": "Attention",
-    "embedding": "Gather",
-    **dict.fromkeys(("index_select", "index", "gather", "take"), "GatherElements"),
-    **dict.fromkeys(("batch_norm", "_native_batch_norm_legit_no_training"), "BatchNormalization"),
-    **dict.fromkeys(("layer_norm", "native_layer_norm"), "LayerNormalization"),
-    **dict.fromkeys(("group_norm", "native_group_norm"), "GroupNormalization"),
-    "instance_norm": "InstanceNormalization",
-    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), "RMSNormalization"),
-    **dict.fromkeys(("softmax", "_softmax"), "Softmax"),
-    **dict.fromkeys(("log_softmax", "_log_softmax"), "LogSoftmax"),
-    **dict.fromkeys(("relu", "relu_"), "Relu"),
-    **dict.fromkeys(("relu6", "hardtanh", "clamp", "clamp_min", "clamp_max", "clip"), "Clip"),
-    **dict.fromkeys(("silu",), "Swish"),
-    **{
-        name: name.capitalize()
-        for name in ("gelu", "elu", "selu", "celu", "mish", "sigmoid", "softplus", "tanh")
-    },
-    "leaky_relu": "LeakyRelu",
-    "prelu": "PRelu",
-    "hardswish": "HardSwish",
-    "hardsigmoid": "HardSigmoid",
-    **{
-        name: name.capitalize()
-        for name in ("add", "sub", "mul", "div", "pow", "exp", "log", "erf", "sin", "cos")
-    },
-    **{
-        name: name.capitalize()
-        for name in ("neg", "abs", "floor", "ceil", "round", "sign", "sqrt", "reciprocal")
-    },
-    **dict.fromkeys(("true_divide", "floor_divide"), "Div"),
-    "rsub": "Sub",
-    "rsqrt": "Sqrt",
-    "square": "Mul",
-    "remainder": "Mod",
-    **dict.fromkeys(("maximum", "fmax"), "Max"),
-    **dict.fromkeys(("minimum", "fmin"), "Min"),
-    **dict.fromkeys(("where", "masked_fill"), "Where"),
-    **dict.fromkeys(("logical_and", "bitwise_and", "__and__"), "And"),
-    **dict.fromkeys(("logical_or", "bitwise_or", "__or__"), "Or"),
-    **dict.fromkeys(("logical_not", "bitwise_not"), "Not"),
-    **dict.fromkeys(("eq", "ne"), "Equal"),
-    **{"gt": "Greater", "ge": "GreaterOrEqual", "lt": "Less", "le": "LessOrEqual"},
-    **dict.fromkeys(("to", "_to_copy", "type_as"), "Cast"),
-    **dict.fromkeys(("cat", "concat", "stack"), "Concat"),
-    **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), "Pad"),
-    **dict.fromkeys(("repeat", "tile", "repeat_interleave"), "Tile"),
-    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices"), "MaxPool"),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), "AveragePool"),
-    **{f"adaptive_avg_pool{n}d": "GlobalAveragePool" for n in (1, 2, 3)},
-    **{f"_adaptive_avg_pool{n}d": "GlobalAveragePool" for n in (2, 3)},
-    **{f"adaptive_max_pool{n}d": "GlobalMaxPool" for n in (1, 2, 3)},
-    **dict.fromkeys(("mean", "var", "var_mean", "std"), "ReduceMean"),
-    "sum": "ReduceSum",
-    "prod": "ReduceProd",
-    **dict.fromkeys(("amax", "max"), "ReduceMax"),
-    **dict.fromkeys(("amin", "min"), "ReduceMin"),
-    **dict.fromkeys(("norm", "linalg_vector_norm"), "ReduceL2"),
-    "argmax": "ArgMax",
-    "argmin": "ArgMin",
-    "cumsum": "CumSum",
-    "topk": "TopK",
-    "one_hot": "OneHot",
-    **dict.fromkeys(("tril", "triu"), "Trilu"),
-    "pixel_shuffle": "DepthToSpace",
-    "pixel_unshuffle": "SpaceToDepth",
-    **dict.fromkeys(
-        ("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d", "interpolate"), "Resize"
-    ),
-    **{"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"},
-    **dict.fromkeys(("arange", "eye", "linspace"), "Constant"),
-    **dict.fromkeys(("zeros", "ones", "full", "empty", "scalar_tensor"), "ConstantOfShape"),
-    **dict.fromkeys(("zeros_like", "ones_like", "full_like", "empty_like"), "ConstantOfShape"),
-    **dict.fromkeys(("new_zeros", "new_ones", "new_full", "new_empty"), "ConstantOfShape"),
+    **{name: name.capitalize() for name in _SAME_NAMES.split()},
+    **dict.fromkeys(SIZES, "MatMul"),
+    **{name: op for table in (_ALIASES, _NAMES) for op, names in table.items() for name in names.split()},
 }
-"""ATen's op -> ONNX's. Variants (add.Tensor, add_.Scalar) are one op."""
+"""ATen's op -> ONNX's."""
 
 DROPPED = frozenset(
     {"sym_size", "sym_numel", "sym_constrain_range_for_size", "_assert_scalar", "_assert_tensor_metadata"}
@@ -162,20 +229,41 @@ DROPPED = frozenset(
 
 _ORDER = {
     "embedding": ("weight", "indices"),
+    "embedding_bag": ("weight", "indices"),
     "addmm": ("mat1", "mat2", "self"),
     "baddbmm": ("batch1", "batch2", "self"),
+    "addbmm": ("batch1", "batch2", "self"),
+    "addmv": ("mat", "vec", "self"),
+    "_addmm_activation": ("mat1", "mat2", "self"),
+    "torchvision.deform_conv2d.default": ("input", "weight", "offset"),
+    "copy": ("src",),
 }
-"""Arguments in ONNX's order, where it is another."""
+"""Arguments in ONNX's order, where it is another; of a copy the target is only written."""
+
+_UNREAD = {"copy": "self"}
+_WRITING = frozenset(f"__i{name}__" for name in ("and", "or", "xor", "lshift", "rshift"))
 
 _LISTS = {"stride": "strides", "padding": "pads", "dilation": "dilations", "kernel_size": "kernel_shape"}
 
 
+def targets_of(call: Call) -> list[str]:
+    """Names of the tensors that a call writes to, other than its outputs; its first outputs are their new values."""
+    if "out" in call.arguments:
+        return _refs(call.arguments["out"])
+    is_writing = call.op.endswith("_") and not call.op.endswith("__") and call.op[:-1] not in ALIASES
+    if not is_writing and call.op not in _WRITING:
+        return []
+    return _refs(next(iter(call.arguments.values()), None))
+
+
 def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
-    """The call as a node; `tensors` holds what it reads."""
+    """The call as a node; `tensors` holds what it reads and writes."""
     own = call.op if "." in call.op else f"aten.{call.op}"
-    op = OPS.get(call.op, OPS.get(call.op.removesuffix("_"), own))
-    order = _ORDER.get(call.op, ())
-    named = [*order, *(key for key in call.arguments if key not in order)]
+    plain = call.op.removeprefix("_foreach_").removesuffix("_")
+    names = call.op, plain, plain.removesuffix("_copy")
+    name = next((each for each in names if each in OPS), call.op)
+    op, order = OPS.get(name, own), _ORDER.get(name, ())
+    named = [*order, *(key for key in call.arguments if key not in (*order, "out", _UNREAD.get(name)))]
     inputs = [ref for key in named for ref in _refs(call.arguments.get(key))]
     attributes = _attributes(call)
     if op == "ConstantOfShape":  # of its inputs it reads the shape, and no data
@@ -184,13 +272,33 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         op = "ConvTranspose"
     if op == "Transpose":
         attributes["perm"] = _permutation(call, tensors)
-    if op == "MatMul" and call.op in ("linear", "addmm"):
-        op = "Gemm"
-        attributes["transB"] = int(call.op == "linear")
-    if op in ("LSTM", "GRU", "RNN"):
-        matrices = _refs(call.arguments.get("params"))
-        inputs = [*inputs[:1], *matrices[:3], "", *matrices[3:]]  # ONNX has the lengths of sequences there
+    if op == "Gemm":
+        attributes["transB"] = int(name == "linear")
+    if op in RECURRENT:
+        inputs = _recurrent_inputs(call, inputs[:1])
+    if name in SIZES:
+        found = _sizes(call, name, tensors)
+        if found is not None:
+            attributes["products"] = found
+            inputs *= 2 if op == "MatMul" and len(inputs) == 1 else 1
+        elif name in MAYBE:
+            op = own
     return Node(call.name, op, tuple(inputs), call.outputs, attributes)
+
+
+def _sizes(call: Call, name: str, tensors: Mapping[str, Tensor]) -> tuple[int, ...] | None:
+    shapes: dict[str, Any] = {}
+    for key, value in call.arguments.items():
+        shapes[key] = tensors[value.name].shape if isinstance(value, Ref) else value
+    return sizes(name, shapes, tensors[call.outputs[0]].shape if call.outputs else None)
+
+
+def _recurrent_inputs(call: Call, first: list[str]) -> list[str]:
+    """In ONNX's order, which has the lengths of sequences before the states; PyTorch has the states second."""
+    cell = [call.arguments.get(key) for key in ("w_ih", "w_hh", "b_ih", "b_hh")]
+    matrices = _refs(call.arguments.get("params", cell))
+    states = _refs(call.arguments.get("hx"))
+    return [*first, *matrices[:3], "", *states, *matrices[3:]]
 
 
 def _refs(value: Any) -> list[str]:

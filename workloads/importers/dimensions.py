@@ -40,29 +40,47 @@ def parse(given: Iterable[str]) -> dict[str, int]:
     return found
 
 
+UNNAMED = frozenset({"", "?", "*", "-1", "None"})
+"""What exporters call a dimension that has no name: several of these need not be of one size."""
+
+
 class Dimensions:
     """What is given, what the model asked for, and what of that is missing."""
 
     def __init__(self, given: Mapping[str, int]) -> None:
         self.given = dict(given)
         self.asked: dict[str, str] = {}
+        self.places: set[str] = set()
+        self.missing: dict[str, str] = {}
 
-    def size(self, name: str, where: str) -> int | None:
-        """The size of an open dimension of tensor `where`; None, and noted, where it was not given."""
+    def size(self, name: str, where: str, place: str = "") -> int | None:
+        """The size of an open dimension of tensor `where`; None, and noted, where it was not given.
+
+        `place` is another name of it, for this axis alone; the only one where the model gives it none.
+        """
+        name = place if place and name in UNNAMED else name
+        self.places.add(place)
         self.asked.setdefault(name, where)
-        return self.given.get(name)
+        size = self.given.get(place, self.known(name))
+        if size is None:
+            self.missing.setdefault(name, where)
+        return size
+
+    def known(self, name: str) -> int | None:
+        """The size of every dimension that the model calls `name`; None where it was not given."""
+        return None if name in UNNAMED else self.given.get(name)
 
     def check(self, file: str) -> None:
         """Raises OpenDimensions naming those that are missing, InputError naming one that the model does not have."""
-        missing = [name for name in self.asked if name not in self.given]
+        missing = list(self.missing)
         if missing:
-            places = ", ".join(f"{name!r} (of {self.asked[name]})" for name in missing[:5])
+            places = ", ".join(f"{name!r} (of {self.missing[name]})" for name in missing[:5])
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             flags = " ".join(f"--dim {name}=NUMBER" for name in missing[:5])
             raise OpenDimensions(
                 f"{file}: expected a size for every dimension, found open: {places}{more}", flags
             )
-        extra = next((name for name in self.given if name not in self.asked), None)
+        extra = next((name for name in self.given if name not in self.asked.keys() | self.places), None)
         if extra is not None:
             names = ", ".join(sorted(self.asked)) or "it has none: leave --dim out"
             raise InputError(f"--dim {extra}: expected one of the open dimensions of {file} ({names})")

@@ -1,23 +1,34 @@
 """Folding: what moves no bytes in an inference is no op, but belongs to those that read it.
 
 - Views (reshapes, broadcasts, transpositions of axes of size 1, casts to the same width) are their input in another
-  shape.
+  shape. So are numbers that are scaled back (DequantizeLinear): who reads them reads the quantised ones. Only a result
+  of the model is written as floats.
 - Slices, splits and picks at fixed places are parts of their input: who reads them reads only the part.
 - What is computed from constants alone is a constant: it is computed once, before the first inference. Rows looked up
-  in a table at fixed places are not folded: the table is the parameter.
+  in a table at fixed places are not folded: the table is the parameter. Nor are products of matrices: a model that
+  has them runs them.
 - Nodes whose outputs nobody reads are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
-from workloads.importers.vocabulary import CASTS, PARTS, VIEWS
+from workloads.importers.ir import Body, ModelGraph, Node, Shape, Tensor, all_nodes
+from workloads.importers.vocabulary import (
+    CASTS,
+    CONVOLUTIONS,
+    PARTS,
+    PRODUCTS,
+    QUANTISERS,
+    RECURRENT,
+    VIEWS,
+    data_of,
+)
 
-_BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape"})
+_BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape", "GatherElements"})
 
 _REWRITTEN = VIEWS | CASTS | {"Transpose"}
 """What makes of a constant the same one, written otherwise."""
@@ -47,51 +58,86 @@ class Folded:
         """Whether the tensor is the same in every inference."""
         return self.graph.tensors[name].constant
 
+    def shape_of(self, name: str) -> Shape:
+        """The shape of a tensor."""
+        return self.graph.tensors[name].shape or ()
+
 
 def with_shapes(graph: ModelGraph) -> ModelGraph:
-    """The graph with a shape for every tensor: where it is unknown, that of the largest input of its node.
-
-    A scalar where no input has one.
-    """
+    """The graph with a shape for every tensor: where it is unknown, that of the largest input of its node that is no
+    weight; a scalar where no input has one."""
     tensors = dict(graph.tensors)
-    for node in graph.nodes:
+    for node in all_nodes(graph.nodes):
         missing = [name for name in node.outputs if name and tensors[name].shape is None]
         if missing:
+            given = [tensors[name] for name in data_of(node)]
             shapes: list[Shape] = [
-                s for name in node.inputs if name and (s := tensors[name].shape) is not None
+                t.shape
+                for t in given
+                if t.shape is not None and (not t.constant or all(each.constant for each in given))
             ]
             largest = max(shapes, key=prod, default=())
             tensors |= {name: replace(tensors[name], shape=largest) for name in missing}
-    return replace(graph, tensors=tensors)
+    unknown = {name: replace(each, shape=()) for name, each in tensors.items() if each.shape is None}
+    return replace(graph, tensors=tensors | unknown)
 
 
 def fold(graph: ModelGraph) -> Folded:
     """The graph without its views, parts, constant nodes and dead ends. Expects a shape for every tensor."""
-    tensors = dict(graph.tensors)
-    parts: dict[str, Part] = {}
-    kept: list[Node] = []
-    for node in graph.nodes:
-        outputs = [name for name in node.outputs if name]
+    fold = _Fold(dict(graph.tensors), frozenset(graph.outputs))
+    folded = Folded(replace(graph, nodes=tuple(fold.kept(graph.nodes)), tensors=fold.tensors), fold.parts)
+    return replace(folded, graph=replace(folded.graph, nodes=_alive(folded.graph, fold.parts)))
+
+
+class _Fold:
+    """Nodes in, those that are left out; what the tensors and names of the others mean is kept here."""
+
+    def __init__(self, tensors: dict[str, Tensor], results: frozenset[str]) -> None:
+        self.tensors, self.results = tensors, results
+        self.parts: dict[str, Part] = {}
+
+    def kept(self, nodes: Iterable[Node]) -> list[Node]:
+        """The nodes that compute or move something in an inference."""
+        return [left for node in nodes if (left := self._left(node)) is not None]
+
+    def _left(self, node: Node) -> Node | None:
+        tensors, outputs = self.tensors, [name for name in node.outputs if name]
+        if node.body is not None:
+            return self._loop(node, node.body)
         if all(tensors[name].constant for name in outputs):
-            continue
+            return None
         if _is_computed_once(node, tensors):
             tensors |= {name: _compute(node, tensors[name], tensors) for name in outputs}
             if node.op in _REWRITTEN and node.input(0):
-                base = parts.get(node.inputs[0], Part(node.inputs[0], 0)).base
-                parts |= {name: Part(base, tensors[name].elements) for name in outputs}
-        elif _is_view(node, tensors) and not tensors[node.inputs[0]].constant:
-            read = parts.get(node.inputs[0], Part(node.inputs[0], tensors[node.inputs[0]].elements))
-            parts |= {name: Part(read.base, min(read.elements, tensors[name].elements)) for name in outputs}
-        else:
-            kept.append(node)
-    folded = Folded(replace(graph, nodes=tuple(kept), tensors=tensors), parts)
-    return replace(folded, graph=replace(folded.graph, nodes=_alive(folded)))
+                base = self._part(node.inputs[0]).base
+                self.parts |= {name: Part(base, tensors[name].elements) for name in outputs}
+            return None
+        written_back = node.op == "DequantizeLinear" and not self.results.isdisjoint(outputs)
+        if written_back or not _is_view(node, tensors) or tensors[node.inputs[0]].constant:
+            return node
+        read = self._part(node.inputs[0])
+        self.parts |= {name: Part(read.base, min(read.elements, tensors[name].elements)) for name in outputs}
+        return None
+
+    def _part(self, name: str) -> Part:
+        return self.parts.get(name, Part(name, self.tensors[name].elements))
+
+    def _loop(self, node: Node, body: Body) -> Node:
+        """The loop, reading what its nodes read from outside and its results are."""
+        nodes = self.kept(body.nodes)
+        inside = {*body.inputs, *(name for each in nodes for name in each.outputs)}
+        read = [*(name for each in nodes for name in data_of(each)), *body.outputs]
+        outside = [name for name in read if self._part(name).base not in inside]
+        inputs = dict.fromkeys((*node.inputs, *outside))
+        return replace(node, inputs=tuple(inputs), body=replace(body, nodes=tuple(nodes)))
 
 
 def _is_computed_once(node: Node, tensors: Mapping[str, Tensor]) -> bool:
     given = [tensors[name] for name in node.inputs if name]
     if not all(tensor.constant for tensor in given) or node.op.startswith("Random"):
         return False
+    if node.op in CONVOLUTIONS | PRODUCTS | set(RECURRENT):
+        return node.op == "MatMul" and any(len(tensor.shape or ()) < 2 for tensor in given[:2])
     if not given:
         return node.op in ("Constant", "ConstantOfShape")
     is_table = node.op == "Gather" and given[0].is_float and len(given[0].shape or ()) > 1
@@ -102,7 +148,13 @@ def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tenso
     """The constant that a node makes of constants."""
     first = tensors[node.inputs[0]] if node.inputs and node.inputs[0] else None
     if first is None:
-        return replace(output, constant=True, stored=1 if node.op == "ConstantOfShape" else None)
+        filled = node.op == "ConstantOfShape"
+        return replace(
+            output,
+            constant=True,
+            stored=1 if filled else None,
+            learned=0 if filled else output.learned,
+        )
     stored, width = None, output.element_bytes
     if node.op in _BROADCASTS:
         stored = 1 if node.op == "ConstantOfShape" else first.kept
@@ -110,13 +162,17 @@ def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tenso
         stored = first.kept
     if node.op in CASTS:
         width = min(width, first.element_bytes)
-    return replace(output, constant=True, stored=stored, element_bytes=width)
+    scales = tuple(name for name in node.inputs[1:] if name) if node.op in QUANTISERS else ()
+    beside = tuple(dict.fromkeys((*first.beside, *scales))) if node.op in _REWRITTEN else ()
+    read = node.inputs[:1] if node.op in QUANTISERS else node.inputs
+    learned = sum(tensors[name].parameters for name in read if name)
+    return replace(output, constant=True, stored=stored, element_bytes=width, beside=beside, learned=learned)
 
 
 def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:
     if not node.input(0):
         return False
-    if node.op in VIEWS or node.op in PARTS:
+    if node.op in VIEWS or node.op in PARTS or node.op == "DequantizeLinear":
         return True
     source = tensors[node.inputs[0]]
     output = tensors[next(name for name in node.outputs if name)]
@@ -134,15 +190,18 @@ def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:
     return node.op == "Concat" and len(node.inputs) == 1
 
 
-def _alive(folded: Folded) -> tuple[Node, ...]:
+def _alive(graph: ModelGraph, parts: Mapping[str, Part]) -> tuple[Node, ...]:
     """The nodes that an output of the graph depends on; all of them where the graph names no output."""
-    graph = folded.graph
     if not graph.outputs:
         return graph.nodes
-    wanted = {folded.part(name).base for name in graph.outputs}
+
+    def bases(names: Iterable[str]) -> set[str]:
+        return {parts[name].base if name in parts else name for name in names if name}
+
+    wanted = bases(graph.outputs)
     alive: list[Node] = []
     for node in reversed(graph.nodes):
         if wanted.intersection(node.outputs):
             alive.append(node)
-            wanted |= {folded.part(name).base for name in node.inputs if name}
+            wanted |= bases(node.inputs)
     return tuple(reversed(alive))

@@ -5,7 +5,7 @@ Op types are those of ONNX, whichever file the graph came from: PyTorch's ops ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -26,7 +26,10 @@ class Tensor:
         is_float: whether it holds numbers to compute with (floats and quantised ones), not ids, masks or shapes.
         constant: it is the same in every inference (an initializer, a parameter, or computed from those).
         value: what it holds where that is known and small (arithmetic on shapes); None elsewhere.
+        learned: of a constant, how many of its elements count as parameters: none of a table that the model was built
+            with, and of what is made of parameters no more than these have; None for all.
         stored: elements that have to be kept of a constant where they are fewer than the shape says (a broadcast).
+        beside: names of the constants without which it says nothing: scales and zero points of quantised numbers.
     """
 
     shape: Shape | None
@@ -35,6 +38,8 @@ class Tensor:
     constant: bool = False
     value: NDArray[Any] | None = field(default=None, compare=False)
     stored: int | None = None
+    learned: int | None = None
+    beside: tuple[str, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -45,6 +50,11 @@ class Tensor:
     def kept(self) -> int:
         """Elements of a constant that have to be kept."""
         return self.elements if self.stored is None else min(self.stored, self.elements)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters among them."""
+        return self.kept if self.learned is None else min(self.learned, self.kept)
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ class Node:
         inputs: names of tensors; "" where an optional one is left out.
         outputs: names of tensors; "" where one is not wanted.
         attributes: integers, floats, texts and lists of them.
+        body: what a loop runs in each trip; `inputs` then has what that reads from outside, too.
     """
 
     name: str
@@ -64,6 +75,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    body: Body | None = None
 
     def input(self, position: int) -> str:
         """The name of an input; "" where there is none."""
@@ -90,8 +102,42 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Body:
+    """The nodes of a loop, whose tensors are in the table of the whole model.
+
+    Attributes:
+        inputs: names of what is another tensor in each trip: a count, what the trip before handed on, a slice.
+        outputs: names of what they hand on.
+        trips: how often they run in an inference; None where that is not known.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    trips: int | None
+
+    @property
+    def times(self) -> int:
+        """The trips that are counted: one where they are not known."""
+        return 1 if self.trips is None else self.trips
+
+
+def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes, each before those of its body."""
+    for node in nodes:
+        yield node
+        if node.body is not None:
+            yield from all_nodes(node.body.nodes)
+
+
+@dataclass(frozen=True)
 class ModelGraph:
-    """A model: nodes in an order in which they can run, every tensor by name, inputs and outputs of the whole."""
+    """A model: nodes in an order in which they can run, every tensor by name, inputs and outputs of the whole.
+
+    Attributes:
+        remarks: what was taken for granted, a line each.
+        called: tensors by other names that the file has for them.
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -99,8 +145,9 @@ class ModelGraph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def unknown(self) -> tuple[str, ...]:
         """Names of the tensors whose shape is unknown, in the order of the nodes that write them."""
-        written = (name for node in self.nodes for name in node.outputs if name)
+        written = (name for node in all_nodes(self.nodes) for name in node.outputs if name)
         return tuple(name for name in written if self.tensors[name].shape is None)

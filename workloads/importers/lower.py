@@ -12,7 +12,7 @@ Rules, beyond those of `docs/reference/workloads.md`:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -25,8 +25,9 @@ from workloads.importers.vocabulary import (
     ELEMENTWISE,
     GLOBAL_POOLS,
     POOLS,
-    SETTINGS,
+    QUANTISERS,
     SOFTMAXES,
+    data_of,
 )
 from workloads.importers.work import gemm_of, kind_of, vector_ops, window_of
 from workloads.workload import Edge, ElementBytes, Op, Shape3, Workload
@@ -46,7 +47,10 @@ _IMAGE_OPS = (
     }
 )
 _KEEPING = (
-    frozenset(ELEMENTWISE) | frozenset(ACTIVATIONS) | SOFTMAXES | {"Concat", "Pad", "Identity", "Dropout"}
+    frozenset(ELEMENTWISE)
+    | frozenset(ACTIVATIONS)
+    | frozenset(SOFTMAXES)
+    | {"Concat", "Pad", "Identity", "Dropout"}
 )
 
 
@@ -137,7 +141,7 @@ class _Lowering:
         edges, external = self._reads(cluster)
         outputs = self._outputs(cluster)
         ofm, batch = self._xyz(cluster[-1].outputs)
-        data = [read for read in _data(head) if not self.folded.is_constant(read)]
+        data = [read for read in data_of(head) if not self.folded.is_constant(read)]
         ifm, batch = self._xyz(data[:1]) if data else (ofm, batch)
         window = window_of(head, self.folded)
         op = Op(
@@ -148,7 +152,7 @@ class _Lowering:
             ofm=ofm,
             output_bytes=ceil(sum(t.elements * t.element_bytes for t in outputs)),
             external_bytes=external,
-            gemm=gemm_of(head, lambda read: self.tensors[read].shape or ()),
+            gemm=gemm_of(head, self.folded.shape_of),
             vector_ops=sum(vector_ops(node, head, self.folded) for node in cluster),
             kernel=window.kernel,
             stride=window.stride,
@@ -181,7 +185,7 @@ class _Lowering:
         """What is read of earlier ops, and bytes from outside; a tensor that is read twice by an op counts once."""
         inside = {output for node in cluster for output in node.outputs}
         whole: dict[str, int] = {}
-        for read in dict.fromkeys(read for node in cluster for read in _data(node)):
+        for read in dict.fromkeys(read for node in cluster for read in data_of(node)):
             part = self.folded.part(read)
             if part.base not in inside and not self.folded.is_constant(read):
                 limit = self.tensors[part.base].elements
@@ -198,31 +202,40 @@ class _Lowering:
 
     def _constants(self, node: Node) -> list[str]:
         """Names of the constants that a node holds as weights."""
-        return [read for read in _data(node) if self.folded.is_constant(read) and self.tensors[read].kept > 1]
+        return [
+            read for read in data_of(node) if self.folded.is_constant(read) and self.tensors[read].kept > 1
+        ]
 
     def _with_weights(self, op: Op, cluster: Cluster) -> Op:
         held, read_bytes, parameters = 0.0, 0.0, 0
         seen: set[str] = set()
-        for node in cluster:
-            for name, kept in self._kept(node, op, cluster).items():
-                base = self.folded.part(name).base
-                if base in seen:
-                    continue
-                seen.add(base)
-                tensor = self.tensors[name]
-                size = kept * tensor.element_bytes
-                held += size
-                read_bytes += (
-                    size if op.kind != "embedding" else min(size, self._gathered_bytes(node, tensor))
-                )
-                if base not in self.owned:
-                    self.owned.add(base)
-                    parameters += kept if tensor.is_float else 0
-                else:
-                    self.copied += size
+        for node, name, kept, is_parameter in self._held(op, cluster):
+            base = self.folded.part(name).base
+            if base in seen:
+                continue
+            seen.add(base)
+            tensor = self.tensors[name]
+            size = kept * tensor.element_bytes
+            held += size
+            read_bytes += size if op.kind != "embedding" else min(size, self._gathered_bytes(node, tensor))
+            if base not in self.owned:
+                self.owned.add(base)
+                parameters += min(kept, tensor.parameters) if tensor.is_float and is_parameter else 0
+            else:
+                self.copied += size
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
+
+    def _held(self, op: Op, cluster: Cluster) -> Iterator[tuple[Node, str, int, bool]]:
+        """(node, constant, elements that are held, whether these are parameters). Scales and zero points are held
+        beside the numbers that they belong to, and are none."""
+        for node in cluster:
+            for name, kept in self._kept(node, op, cluster).items():
+                yield node, name, kept, node.op not in QUANTISERS or name == node.inputs[0]
+                for scale in self.tensors[name].beside:
+                    if self.tensors[scale].kept > 1:
+                        yield node, scale, self.tensors[scale].kept, False
 
     def _kept(self, node: Node, op: Op, cluster: Cluster) -> dict[str, int]:
         """Elements that each constant of a node holds. A batch norm is a gain and a shift, or only a bias where it is
@@ -233,18 +246,12 @@ class _Lowering:
         if node is cluster[0] or op.gemm is None:
             return {name: self.tensors[name].kept for name in constants[:2]}
         earlier = cluster[: cluster.index(node)]
-        biased = len(_data(earlier[0])) > 2 or any(each.op in ("Add", node.op) for each in earlier)
+        biased = len(data_of(earlier[0])) > 2 or any(each.op in ("Add", node.op) for each in earlier)
         return {} if biased else {name: self.tensors[name].kept for name in constants[1:2]}
 
     def _gathered_bytes(self, node: Node, table: Tensor) -> float:
         """Bytes of the rows that a gather reads."""
         return self.tensors[node.outputs[0]].elements * table.element_bytes
-
-
-def _data(node: Node) -> list[str]:
-    """The inputs that hold data or weights."""
-    settings = SETTINGS.get(node.op, ())
-    return [read for i, read in enumerate(node.inputs) if read and i not in settings]
 
 
 def _widest_used(widths: Counter[float]) -> float:

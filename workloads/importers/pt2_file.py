@@ -11,37 +11,25 @@ import io
 import json
 import zipfile
 import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from workloads.errors import InputError
-from workloads.importers.aten import DROPPED, Call, Ref, node_of
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
+from workloads.importers.pt2_graph import Writer
 
 MAX_GRAPH_BYTES = 512 * 2**20
 
-_TYPES: dict[int, tuple[float, bool]] = {
-    1: (1.0, True),
-    2: (1.0, True),
-    3: (2.0, False),
-    4: (4.0, False),
-    5: (8.0, False),
-    6: (2.0, True),
-    7: (4.0, True),
-    8: (8.0, True),
-    9: (4.0, True),
-    10: (8.0, True),
-    11: (16.0, True),
-    12: (1.0, False),
-    13: (2.0, True),
-    28: (2.0, False),
-    29: (1.0, True),
-    30: (1.0, True),
-    31: (1.0, True),
-    32: (1.0, True),
+_WIDTHS = {
+    **{1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 12: 1, 13: 2},
+    **{28: 2, 29: 1, 30: 1, 31: 1, 32: 1},
 }
-"""Number of a type in the schema -> bytes an element, and whether it holds numbers to compute with."""
+"""Number of a type in the schema -> bytes an element."""
+_COUNTING = (3, 4, 5, 12, 28)
+"""Types of ids, masks and shapes; the others hold numbers to compute with."""
 
 
 def read(data: bytes, file: str, dimensions: Dimensions) -> ModelGraph:
@@ -98,29 +86,55 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     module = program["graph_module"]
     graph, signature = module["graph"], module["signature"]
     fixed, given = _inputs(signature)
+    learned = {spec["parameter"]["arg"]["name"] for spec in signature["input_specs"] if "parameter" in spec}
     tensors: dict[str, Tensor] = {}
-    for name, meta in graph["tensor_values"].items():
-        width, is_float = _TYPES.get(meta["dtype"], (4.0, True))
+
+    def tensor_of(meta: Any, name: str) -> Tensor:
+        width, is_float = float(_WIDTHS.get(meta["dtype"], 4)), meta["dtype"] not in _COUNTING
         where = f"input {name!r}" if name in given else f"tensor {name!r}"
-        tensors[name] = Tensor(_shape(meta["sizes"], dimensions, where), width, is_float, name in fixed)
+        counts = name in learned or (name in fixed and width < 2)  # quantised weights are buffers
+        shape = _shape(meta["sizes"], dimensions, where)
+        return Tensor(shape, width, is_float, name in fixed, learned=None if counts else 0)
+
+    tensors |= {name: tensor_of(meta, name) for name, meta in graph["tensor_values"].items()}
     dimensions.check(file)
-    nodes: list[Node] = []
-    for position, item in enumerate(graph["nodes"]):
-        call = _call(item, position)
-        if call.op in DROPPED or not call.outputs:
-            continue
-        for name in call.outputs:
-            if name and name not in tensors:
-                tensors[name] = Tensor(None)
-        nodes.append(node_of(call, tensors))
-    _check_order(nodes, {*fixed, *given}, file)
-    outputs = tuple(arg["as_tensor"]["name"] for arg in graph["outputs"] if "as_tensor" in arg)
-    missing = [
-        name for name in (*outputs, *(n for node in nodes for n in node.inputs if n)) if name not in tensors
+    writer = Writer(
+        file, tensors, fixed, lambda meta, name: replace(tensor_of(meta, name), constant=False, learned=0)
+    )
+    outputs = [name for name in writer.run(graph, {name: name for name in tensors}) if name]
+    changed = dict.fromkeys(
+        name for name in (*writer.storages.written, *_changed(signature)) if name in fixed
+    )
+    for name in changed:  # a state: handed in, and handed out
+        tensors[name] = replace(tensors[name], constant=False)
+    outputs = [writer.storages.value(name) for name in outputs]
+    outputs += [writer.storages.written[n] for n in (*changed, *given) if n in writer.storages.written]
+    kept = tuple(dict.fromkeys(outputs))
+    _check_order(writer.nodes, tensors, {*fixed, *given}, file)
+    missing = next((name for name in kept if name not in tensors), None)
+    if missing is not None:
+        raise InputError(f"{file}: expected a tensor called {missing!r}, found none")
+    return ModelGraph("", tuple(writer.nodes), tensors, (*given, *changed), kept, tuple(writer.remarks))
+
+
+def _changed(signature: Any) -> list[str]:
+    """Names of the parameters and buffers that an output replaces, in programs that write nothing in place."""
+    kinds = "buffer_mutation", "parameter_mutation"
+    changed = [
+        content for spec in signature["output_specs"] for kind, content in spec.items() if kind in kinds
     ]
-    if missing:
-        raise InputError(f"{file}: expected a tensor called {missing[0]!r}, found none")
-    return ModelGraph("", tuple(nodes), tensors, tuple(given), outputs)
+    held = {
+        _held(content): content["arg"]["name"]
+        for spec in signature["input_specs"]
+        for content in spec.values()
+        if _held(content)
+    }
+    return [held[name] for name in map(_held, changed)]
+
+
+def _held(content: Any) -> Any:
+    """What an input or an output says the module calls it; None where it is none of the module's."""
+    return content.get("buffer_name") or content.get("parameter_name")
 
 
 def _inputs(signature: Any) -> tuple[set[str], list[str]]:
@@ -136,42 +150,6 @@ def _inputs(signature: Any) -> tuple[set[str], list[str]]:
         elif isinstance(content.get("arg"), dict) and "name" in content["arg"]:
             fixed.add(content["arg"]["name"])
     return fixed, given
-
-
-def _call(item: Any, position: int) -> Call:
-    target = item["target"].removeprefix("torch.ops.")
-    _, _, rest = target.partition(".")
-    op = rest.partition(".")[0] if target.startswith("aten.") else target
-    outputs: list[str] = []
-    for output in item["outputs"]:
-        if "as_tensor" in output:
-            outputs.append(output["as_tensor"]["name"])
-        elif "as_tensors" in output:
-            outputs += [each["name"] for each in output["as_tensors"]]
-    arguments = {argument["name"]: _value(argument["arg"]) for argument in item["inputs"]}
-    name = item.get("name") or (outputs[0] if outputs else f"node_{position}")
-    return Call(name, op or "_".join(target.split(".")), arguments, tuple(outputs))
-
-
-def _value(argument: Any) -> Any:
-    """A tensor as a `Ref`, numbers and texts as they are, None for everything else."""
-    (kind, content), *_ = argument.items()
-    if kind == "as_tensor":
-        return Ref(content["name"])
-    if kind in ("as_tensors", "as_optional_tensors"):
-        return [_optional(each) for each in content]
-    if kind in ("as_int", "as_float", "as_bool", "as_string", "as_ints", "as_floats", "as_bools"):
-        return content
-    if kind == "as_sym_ints":
-        return [each.get("as_int") for each in content]
-    return None
-
-
-def _optional(item: Any) -> Ref | None:
-    if "name" in item:
-        return Ref(item["name"])
-    tensor = item.get("as_tensor")
-    return Ref(tensor["name"]) if tensor else None
 
 
 def _shape(sizes: Any, dimensions: Dimensions, where: str) -> Shape | None:
@@ -246,12 +224,17 @@ def _apply(name: str, values: list[int | None]) -> int | None:
     return None
 
 
-def _check_order(nodes: list[Node], given: set[str], file: str) -> None:
+def _check_order(nodes: Iterable[Node], tensors: Mapping[str, Tensor], given: set[str], file: str) -> None:
     written = set(given)
     for node in nodes:
+        missing = next((name for name in node.inputs if name and name not in tensors), None)
+        if missing is not None:
+            raise InputError(f"{file}: expected a tensor called {missing!r}, found none")
         late = next((name for name in node.inputs if name and name not in written), None)
         if late is not None:
             raise InputError(
                 f"{file}: node {node.name!r}: expected inputs that are written before, found {late!r}"
             )
+        if node.body is not None:
+            _check_order(node.body.nodes, tensors, written | set(node.body.inputs), file)
         written.update(node.outputs)

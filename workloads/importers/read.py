@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -13,35 +12,45 @@ from workloads.files import MAX_BYTES, read_bytes
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.fold import fold, with_shapes
 from workloads.importers.fuse import clusters
-from workloads.importers.ir import ModelGraph
+from workloads.importers.ir import ModelGraph, all_nodes
 from workloads.importers.lower import lower
+from workloads.importers.uncounted import Uncounted, account, amount, counted, names
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
-from workloads.names import as_file_name
+from workloads.importers.work import has_matrices, unknown_work
+from workloads.names import as_file_name, visible
 from workloads.validate import check
-from workloads.workload import Workload
+from workloads.workload import Op, Workload
 
 MAX_ELEMENTS = 2**64
 """Of a tensor: what is computed from it still fits a float, and sizes are judged by the workload's own limits."""
-NAMED = 3
-"""Tensors or ops that a remark names before it counts the others."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A workload and where it came from.
+    """A workload and where it came from. `workload.remarks` is what the user should know.
 
     Attributes:
-        remarks: what the user should know, a line each: ops that are not known, shapes that are assumed …
         unknown: tensors whose shape the file neither states nor implies.
         nodes: for each op the nodes of the file that it runs, its head first.
         writer: for each tensor of the file that an op writes, that op.
     """
 
     workload: Workload
-    remarks: tuple[str, ...]
     unknown: tuple[str, ...]
     nodes: Mapping[str, tuple[str, ...]]
     writer: Mapping[str, str]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was guessed or could not be counted, a line each."""
+        return self.workload.remarks
+
+    @property
+    def summary(self) -> str:
+        """What was counted, and what was not, in one line."""
+        net = self.workload
+        sizes = f"{amount(net.macs)} products, {amount(net.parameters)} parameters"
+        return "; ".join((f"{counted(len(net), 'op')}, {sizes}", *net.remarks))
 
     def op_by_name(self) -> dict[str, str]:
         """The op by the names of its nodes and of the tensors that they write; a name of several ops is left out."""
@@ -52,11 +61,19 @@ class Imported:
         return {name: op for name, op in found.items() if op is not None}
 
 
-def convert(graph: ModelGraph, name: str, source: str, element_bytes: float | None, fuse: bool) -> Imported:
+def convert(
+    graph: ModelGraph,
+    name: str,
+    source: str,
+    element_bytes: float | None,
+    fuse: bool,
+    allow_unknown: bool = False,
+) -> Imported:
     """The graph as a workload called `name`; `element_bytes` replaces the widths of all but ids, masks and shapes.
 
     Raises:
-        InputError: nothing is left that computes or moves data, or a size is out of range.
+        InputError: nothing is left that computes or moves data, a size is out of range, or more is of unknown work than
+            a mapping could be found for (`uncounted.account`), unless `allow_unknown`.
     """
     _check_inputs(graph, source)
     unknown = graph.unknown()
@@ -73,25 +90,44 @@ def convert(graph: ModelGraph, name: str, source: str, element_bytes: float | No
         raise InputError(
             f"{source}: expected an op that computes or moves data, found only views and constants"
         )
-    lowered = lower(folded, clusters(folded, fuse), as_file_name(name, "model"), source)
-    remarks = [*graph.remarks, *_strangers(folded.graph)]
+    ops = clusters(folded, fuse)
+    lowered = lower(folded, ops, as_file_name(name, "model"), source)
+    net = lowered.workload
+    sizes = [_traffic(op) for op in net]
+    found = [
+        Uncounted(kind, size, has_matrices(head, folded, unknown))
+        for (head, *_), size in zip(ops, sizes, strict=True)
+        for kind in unknown_work(head, folded, unknown)
+    ]
+    remarks = [*account(found, sum(sizes), source, allow_unknown), *graph.remarks]
     if unknown:
-        remarks.append(
-            f"{_list_names(unknown)}: shapes unknown, taken to be as large as the largest input of their op"
-        )
-    total = sum(op.weight_bytes for op in lowered.workload)
+        each = "s are unknown, each taken as" if len(unknown) > 1 else " is unknown, taken as"
+        remarks.append(f"{len(unknown)} size{each} that of its op's largest input ({names(unknown)})")
+    total = sum(op.weight_bytes for op in net)
     if lowered.copied_bytes * 100 > total:
         remarks.append(
             f"{lowered.copied_bytes} of {total} bytes of weights are read by several ops: each holds them"
         )
+    widths = net.element_bytes
     if element_bytes is not None:
-        widths = replace(lowered.workload.element_bytes, weight=element_bytes, activation=element_bytes)
-        lowered = replace(lowered, workload=replace(lowered.workload, element_bytes=widths))
-    return Imported(check(lowered.workload), tuple(remarks), unknown, lowered.nodes, lowered.writer)
+        widths = replace(widths, weight=element_bytes, activation=element_bytes)
+    net = check(replace(net, element_bytes=widths, remarks=tuple(map(visible, remarks))))
+    also = {other: lowered.writer[at] for other, at in graph.called.items() if at in lowered.writer}
+    return Imported(net, unknown, lowered.nodes, {**lowered.writer, **also})
+
+
+def _traffic(op: Op) -> int:
+    """Bytes that an op reads and writes."""
+    return (
+        op.output_bytes
+        + op.external_bytes
+        + op.weight_read_bytes
+        + sum(edge.read_bytes for edge in op.inputs)
+    )
 
 
 def _check_inputs(graph: ModelGraph, source: str) -> None:
-    for node in graph.nodes:
+    for node in all_nodes(graph.nodes):
         least = LEAST_INPUTS.get(node.op, 1) if is_known(node.op) else 0
         given = [name for name in node.inputs[:least] if name]
         if len(given) < least:
@@ -108,19 +144,6 @@ def _check_sizes(graph: ModelGraph, source: str) -> None:
         raise InputError(f"{source}: tensor {large!r}: expected at most {MAX_ELEMENTS} elements, found more")
 
 
-def _strangers(graph: ModelGraph) -> list[str]:
-    """One line for each type of op whose work is not known."""
-    found = Counter(node.op for node in graph.nodes if not is_known(node.op))
-    return [
-        f"op {op} ({count}x): not known, priced as a mover of its data" for op, count in sorted(found.items())
-    ]
-
-
-def _list_names(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
-
-
 SUFFIXES = (".onnx", ".onnx.gz", ".pt2")
 
 
@@ -134,14 +157,16 @@ def read(
     dimensions: Mapping[str, int] | None = None,
     element_bytes: float | None = None,
     fuse: bool = True,
+    allow_unknown: bool = False,
 ) -> Imported:
     """The model in a .onnx, .onnx.gz or .pt2 file.
 
     `dimensions` gives the sizes of those that the model leaves open, `element_bytes` replaces the widths in the file of
-    all but ids, masks and shapes, and `fuse` runs element-wise tails in the ops before them.
+    all but ids, masks and shapes, `fuse` runs element-wise tails in the ops before them, and `allow_unknown` takes ops
+    of unknown work as movers of data however many there are.
 
     Raises:
-        InputError: not such a file, damaged, a dimension left open, or sizes out of range; one line.
+        InputError: not such a file, damaged, a dimension left open, sizes out of range, or work unknown; one line.
     """
     data = read_bytes(file, "a model (.onnx, .onnx.gz or .pt2)")
     wanted = Dimensions(dimensions or {})
@@ -153,7 +178,7 @@ def read(
         from workloads.importers import onnx_file
 
         graph = onnx_file.read(unpack(data, file, MAX_BYTES), file, wanted)
-    return convert(graph, stem(file), PurePath(file).name, element_bytes, fuse)
+    return convert(graph, stem(file), PurePath(file).name, element_bytes, fuse, allow_unknown)
 
 
 def stem(file: str) -> str:

@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from workloads.errors import InputError
 from workloads.importers import pt2_file
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.read import Imported, convert
@@ -20,6 +21,7 @@ def from_torch(
     dimensions: Mapping[str, int] | None = None,
     element_bytes: float | None = None,
     fuse: bool = True,
+    allow_unknown: bool = False,
 ) -> Imported:
     """A torch.nn.Module as a workload, exported with `example_inputs` (a tuple of tensors).
 
@@ -27,14 +29,20 @@ def from_torch(
     others are those of `workloads.importers.read.read`. The weights are copied once while it works.
 
     Raises:
-        InputError: as `workloads.importers.read.read` does.
-        Exception: whatever torch.export says of a module that it cannot export.
+        InputError: as `workloads.importers.read.read` does, or torch.export cannot export or save the module; what it
+            says is the cause.
     """
     import torch
 
-    program = torch.export.export(module, example_inputs, dynamic_shapes=dynamic_shapes)
-    stream = io.BytesIO()
-    torch.export.save(program, stream)
-    title = name or type(module).__name__
+    stream, title = io.BytesIO(), name or type(module).__name__
+    try:
+        program = torch.export.export(module, example_inputs, dynamic_shapes=dynamic_shapes)
+        torch.export.save(program, stream)
+    except Exception as error:  # whatever torch says of what it cannot export or save
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise InputError(
+            f"{title}: expected a module that torch.export can export and save,"
+            f" found {type(error).__name__}: {first[:160]}"
+        ) from error
     graph = pt2_file.read(stream.getvalue(), title, Dimensions(dimensions or {}))
-    return convert(graph, title, f"torch.export of {title}", element_bytes, fuse)
+    return convert(graph, title, f"torch.export of {title}", element_bytes, fuse, allow_unknown)

@@ -6,19 +6,21 @@ kind: the passes of a plain implementation, 1 for what one instruction does, 4 f
 
 from __future__ import annotations
 
+from workloads.importers.ir import Node
 from workloads.zoo.vector_ops import VECTOR_OPS
 
-VIEWS = frozenset(
-    {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "CastLike", "Bitcast"}
-)
+VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "BitCast"})
 """Ops whose output is their first input in another shape: no bytes move."""
 
 PARTS = frozenset({"Slice", "Split", "Select"})
 """Ops whose outputs are parts of their first input: a consumer reads only its part."""
 
-CASTS = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear"})
+QUANTISERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+"""Their scales and zero points are stored beside the numbers."""
 
-CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+CASTS = QUANTISERS | {"Cast"}
+
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "DeformConv"})
 PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Attention"})
 RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4}
 """Gates of a recurrent cell."""
@@ -48,9 +50,12 @@ SETTINGS = {
     "ReduceLogSum": (1,),
     "ReduceLogSumExp": (1,),
     "ReduceSumSquare": (1,),
-    "QuantizeLinear": (1, 2),
-    "DequantizeLinear": (1, 2),
     "CumSum": (1,),
+    "CumProd": (1,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "MaxUnpool": (2,),
+    "ReverseSequence": (1,),
     "LSTM": (4,),
     "GRU": (4,),
     "RNN": (4,),
@@ -63,6 +68,8 @@ ELEMENTWISE: dict[str, int] = {
     **dict.fromkeys(("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"), 1),
     **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsNaN", "IsInf"), 1),
     **dict.fromkeys(CASTS, VECTOR_OPS["cast"]),
+    "DynamicQuantizeLinear": 2 + VECTOR_OPS["cast"],
+    "RotaryEmbedding": 3,
     "Where": VECTOR_OPS["mask"],
     "Mod": 1,
     "Reciprocal": 1,
@@ -89,6 +96,7 @@ ACTIVATIONS: dict[str, int] = {
     "Celu": 4,
     "Mish": 8,
     "Swish": 5,
+    "SwiGLU": 6,
     "Gelu": VECTOR_OPS["gelu"],
 }
 """As `ELEMENTWISE`, for activation functions."""
@@ -110,8 +118,12 @@ NORMS: dict[str, int] = {
     ),
 }
 
-SOFTMAXES = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
+SOFTMAXES = dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), VECTOR_OPS["softmax"])
+TRANSFORMS = frozenset({"DFT", "STFT"})
+"""Fourier transforms: of n points, in pairs of real and imaginary part, 5 n log2 n operations."""
 POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
+SAMPLERS = {"GridSample": 8, "RoiAlign": 8, "MaxRoiPool": 8}
+"""As `ELEMENTWISE`, for ops that interpolate at places that data say: four neighbours, a product and a sum each."""
 GLOBAL_POOLS = frozenset({"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"})
 REDUCTIONS = frozenset(
     {
@@ -140,8 +152,14 @@ MOVERS: dict[str, str] = {
     "Gather": "split",
     "GatherElements": "split",
     "GatherND": "split",
-    "ScatterElements": "other",
-    "ScatterND": "other",
+    "Compress": "split",
+    "CenterCropPad": "split",
+    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND", "TensorScatter", "Col2Im"), "other"),
+    **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression", "MaxUnpool"), "other"),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "other"),
+    **dict.fromkeys(("Bernoulli", "Multinomial"), "other"),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"), "other"),
+    "ReverseSequence": "other",
     "Pad": "other",
     "Tile": "other",
     "Resize": "upsample",
@@ -156,6 +174,9 @@ MOVERS: dict[str, str] = {
     "Size": "other",
     "Trilu": "elementwise",
     "CumSum": "reduce",
+    "CumProd": "reduce",
+    "NegativeLogLikelihoodLoss": "reduce",
+    "SoftmaxCrossEntropyLoss": "reduce",
     "OneHot": "embedding",
     "TopK": "other",
 }
@@ -169,37 +190,37 @@ HEADS = CONVOLUTIONS | PRODUCTS | FUSABLE | frozenset(NORMS)
 
 LEAST_INPUTS: dict[str, int] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather"), 2),
-    **dict.fromkeys(("Attention", *RECURRENT), 3),
-    **dict.fromkeys(("Constant", "ConstantOfShape", "Range", "EyeLike"), 0),
+    **dict.fromkeys(("Attention", "DeformConv", *RECURRENT), 3),
+    **dict.fromkeys(("Constant", "ConstantOfShape", "Range", "EyeLike", "RandomNormal", "RandomUniform"), 0),
 }
 """Inputs that an op cannot do without; 1 for all other known ops."""
 
 SAME_AS: dict[str, tuple[str, tuple[int, ...]]] = {
-    "QLinearConv": ("Conv", (0, 3, 8)),
     "ConvInteger": ("Conv", (0, 1)),
-    "QLinearMatMul": ("MatMul", (0, 3)),
     "MatMulInteger": ("MatMul", (0, 1)),
-    "com.microsoft.QLinearAdd": ("Add", (0, 3)),
-    "com.microsoft.QGemm": ("Gemm", (0, 3, 6)),
-    "com.microsoft.FusedMatMul": ("MatMul", (0, 1)),
-    "com.microsoft.FusedConv": ("Conv", (0, 1, 2, 3)),
-    "com.microsoft.FusedGemm": ("Gemm", (0, 1, 2)),
-    "com.microsoft.Gelu": ("Gelu", (0,)),
-    "com.microsoft.FastGelu": ("Gelu", (0, 1)),
-    "com.microsoft.BiasGelu": ("Gelu", (0, 1)),
-    "com.microsoft.QuickGelu": ("Gelu", (0,)),
 }
-"""Op type -> the one it is priced as, and which of its inputs are that one's (scales and zero points are not)."""
+"""Op type -> the one it is priced as, and which of its inputs are that one's (zero points are not)."""
 
 
 def is_known(op: str) -> bool:
     """Whether an op's work is known; others are priced as movers of data."""
-    return (
-        op in HEADS
-        or op in RECURRENT
-        or op in SOFTMAXES
-        or op in POOLS
-        or op in GLOBAL_POOLS
-        or op in REDUCTIONS
-        or op in MOVERS
+    return any(
+        op in each
+        for each in (
+            HEADS,
+            RECURRENT,
+            SOFTMAXES,
+            TRANSFORMS,
+            POOLS,
+            SAMPLERS,
+            GLOBAL_POOLS,
+            REDUCTIONS,
+            MOVERS,
+        )
     )
+
+
+def data_of(node: Node) -> list[str]:
+    """The inputs of a node that hold data or weights."""
+    settings = SETTINGS.get(node.op, ())
+    return [read for i, read in enumerate(node.inputs) if read and i not in settings]

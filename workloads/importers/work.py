@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
 from math import prod
 
+from workloads.importers.contraction import as_one, contract, einsum, matmul, summed
 from workloads.importers.fold import Folded
 from workloads.importers.ir import Node, Shape
 from workloads.importers.vocabulary import (
@@ -19,7 +20,10 @@ from workloads.importers.vocabulary import (
     PRODUCTS,
     RECURRENT,
     REDUCTIONS,
+    SAMPLERS,
     SOFTMAXES,
+    TRANSFORMS,
+    is_known,
 )
 from workloads.workload import Gemm
 from workloads.zoo.vector_ops import VECTOR_OPS
@@ -46,8 +50,12 @@ def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
         groups, channels = node.integer("group", 1), (tensors[node.inputs[0]].shape or (0, 0))[1:2]
         outputs = (tensors[node.outputs[0]].shape or (0, 0))[1:2]
         return "depthwise_conv" if groups > 1 and (groups,) == channels == outputs else "conv"
+    if node.body is not None:
+        shapes = folded.shape_of
+        return "recurrent" if any(gemm_of(each, shapes) for each in node.body.nodes) else "other"
     if op in PRODUCTS:
-        constant = any(folded.is_constant(name) for name in node.inputs[:2] if name)
+        factors = node.inputs if op == "Einsum" else node.inputs[:2]
+        constant = any(folded.is_constant(name) for name in factors if name)
         return "matmul" if constant and op != "Attention" else "attention_matmul"
     if op == "Gather" and folded.is_constant(node.inputs[0]):
         return "embedding"
@@ -61,6 +69,7 @@ def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
         (ACTIVATIONS, "activation"),
         (ELEMENTWISE, "elementwise"),
         (POOLS, "pool"),
+        (SAMPLERS, "pool"),
     ):
         if op in members:
             return kind
@@ -72,19 +81,19 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
     tensors, op = folded.graph.tensors, node.op
     outputs = sum(tensors[name].elements for name in node.outputs if name)
     inputs = max((tensors[name].elements for name in node.inputs if name), default=0)
-    if op in CONVOLUTIONS or op in ("MatMul", "Gemm", "Einsum"):
-        return 0
+    if node.body is not None:
+        return node.body.times * sum(vector_ops(each, each, folded) for each in node.body.nodes)
+    if op in PRODUCTS or op in CONVOLUTIONS:
+        return _beside_products(node, folded)
     if node is not head and head.op in CONVOLUTIONS | PRODUCTS and is_bias(node, head, folded):
         return 0
-    for table in (ELEMENTWISE, ACTIVATIONS, NORMS):
+    for table in (ELEMENTWISE, ACTIVATIONS, NORMS, SOFTMAXES, SAMPLERS):
         if op in table:
             return table[op] * outputs
-    if op in SOFTMAXES:
-        return VECTOR_OPS["softmax"] * outputs
-    if op == "Attention":
-        query, key = ((1, 1, *(tensors[name].shape or ())) for name in node.inputs[:2])
-        scores = prod(query[:-1]) * key[-2] * (node.integer("q_num_heads", 1) if len(query) == 5 else 1)
-        return (VECTOR_OPS["scale"] + VECTOR_OPS["softmax"]) * scores
+    if op in TRANSFORMS:
+        return (
+            5 * outputs // 2 * max(1, max(folded.shape_of(node.outputs[0])[:-1], default=1).bit_length() - 1)
+        )
     if op in POOLS:
         return tensors[node.outputs[0]].elements * prod(node.integers("kernel_shape"))
     if op in REDUCTIONS or op in GLOBAL_POOLS:
@@ -94,6 +103,19 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
     if op == "Gather":
         return VECTOR_OPS["copy"] * outputs
     return VECTOR_OPS["copy"] * (outputs if op in MOVERS else max(inputs, outputs))
+
+
+def _beside_products(node: Node, folded: Folded) -> int:
+    """Element operations of a product: sums that Einsum takes before it, the softmax of attention."""
+    if node.op == "Einsum":
+        shapes = [folded.shape_of(name) for name in node.inputs]
+        sums = summed(*einsum(node.text("equation"), shapes)) if products_of(node, folded.shape_of) else 0
+        return sums if sums or len(shapes) > 1 else prod(shapes[0])
+    if node.op == "Attention":
+        scores = gemm_of(node, folded.shape_of) or Gemm(0, 0, 0, 0)
+        passes = VECTOR_OPS["scale"] + VECTOR_OPS["softmax"]
+        return passes * scores.groups * scores.rows * scores.cols
+    return 0
 
 
 def is_bias(node: Node, head: Node, folded: Folded) -> bool:
@@ -113,7 +135,7 @@ def _features(head: Node, folded: Folded) -> int:
     shape = folded.graph.tensors[head.outputs[0]].shape or ()
     if head.op in CONVOLUTIONS:
         return prod(shape[1:2])
-    gemm = gemm_of(head, lambda name: folded.graph.tensors[name].shape or ())
+    gemm = gemm_of(head, folded.shape_of)
     constant = [folded.is_constant(name) for name in head.inputs[:2] if name]
     if gemm is None or True not in constant:
         return prod(shape[-1:])
@@ -141,95 +163,118 @@ ShapeOf = Callable[[str], Shape]
 
 
 def gemm_of(node: Node, shape: ShapeOf) -> Gemm | None:
-    """The products of a node, `shape` giving a tensor's shape by name; None where it has none or they are empty."""
+    """The products of a node as one batch, `shape` giving a tensor's shape by name; None where it has none, they are
+    empty, or its shapes do not fit each other."""
+    return as_one(products_of(node, shape) or ())
+
+
+def products_of(node: Node, shape: ShapeOf) -> list[Gemm] | None:
+    """The products of a node, one after another; None where its attributes and shapes do not say them."""
+    if node.body is not None:
+        found = [products_of(each, shape) for each in node.body.nodes]
+        known = [gemm for products in found for gemm in products or ()]
+        return (
+            None if None in found else [replace(gemm, groups=node.body.times * gemm.groups) for gemm in known]
+        )
+    if len(sizes := node.integers("products")) == 4:  # a front end has found them
+        return [Gemm(*sizes)] if min(sizes) > 0 else []
+    find = _PRODUCTS.get(node.op)
     try:
-        found = _sizes(node, shape)
+        return find(node, shape) if find is not None else []
     except (IndexError, KeyError, ValueError, ZeroDivisionError):
         return None
-    return Gemm(*found) if found is not None and min(found) > 0 else None
 
 
-def _sizes(node: Node, shape: ShapeOf) -> tuple[int, int, int, int] | None:
-    """(groups, rows, cols, reduction)."""
-    if node.op == "Conv":
-        return _convolution(node, shape)
-    if node.op == "ConvTranspose":
-        image, weight, groups = shape(node.inputs[0]), shape(node.inputs[1]), max(1, node.integer("group", 1))
-        return groups, image[0] * prod(image[2:]), prod(weight[1:]), weight[0] // groups
-    if node.op == "Gemm":
-        a, b = shape(node.inputs[0]), shape(node.inputs[1])
-        rows, reduction = (a[1], a[0]) if node.integer("transA", 0) else (prod(a[:-1]), a[-1])
-        return 1, rows, b[0] if node.integer("transB", 0) else b[1], reduction
-    if node.op == "MatMul":
-        return _matmul(shape(node.inputs[0]), shape(node.inputs[1]))
-    if node.op == "Einsum":
-        return _einsum(node, shape)
-    if node.op == "Attention":
-        return _attention(node, shape)
-    if node.op in RECURRENT:
-        return _recurrent(node, shape)
-    return None
+def unknown_work(node: Node, folded: Folded, guessed: Container[str]) -> list[str]:
+    """What of a node nobody can count: its op, or those inside a loop; `guessed` are tensors of unknown shape."""
+    if node.body is not None:
+        inside = [kind for each in node.body.nodes for kind in unknown_work(each, folded, guessed)]
+        return inside if node.body.trips is not None else [f"{node.op} of unknown length", *inside]
+    if not is_known(node.op):
+        return [node.op]
+    products = products_of(node, folded.shape_of)
+    if products is None:
+        return [f"{node.op} of shapes that do not fit"]
+    unknown = any(name in guessed for name in (*node.inputs, *node.outputs))
+    return [f"{node.op} of unknown size"] if products and unknown else []
 
 
-def _convolution(node: Node, shape: ShapeOf) -> tuple[int, int, int, int]:
+def has_matrices(node: Node, folded: Folded, guessed: Container[str]) -> bool:
+    """Whether a node of unknown work could multiply matrices, or does so and its size is guessed."""
+    if node.body is not None:
+        return any(
+            has_matrices(each, folded, guessed)
+            for each in node.body.nodes
+            if node.body.trips is None or unknown_work(each, folded, guessed)
+        )
+    if products_of(node, folded.shape_of) != []:
+        return True
+    if is_known(node.op):
+        return False
+    shapes = [(folded.is_constant(name), folded.shape_of(name)) for name in node.inputs if name]
+    matrices = [constant for constant, shape in shapes if sum(size > 1 for size in shape) > 1]
+    return any(matrices) or len(matrices) > 1
+
+
+def _convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
+    """Every pixel of the result is a row of patches."""
     weight, output, groups = shape(node.inputs[1]), shape(node.outputs[0]), max(1, node.integer("group", 1))
-    return groups, output[0] * prod(output[2:]), weight[0] // groups, prod(weight[1:])
+    axes = len(weight) - 2
+    pixels = prod(output[: -axes - 1]) * prod(output[-axes:])
+    return [Gemm(groups, pixels, weight[0] // groups, prod(weight[1:]))]
 
 
-def _recurrent(node: Node, shape: ShapeOf) -> tuple[int, int, int, int]:
-    """Every step multiplies every matrix: ONNX has those of both directions in one tensor, PyTorch a tensor each."""
-    steps, weights = shape(node.inputs[0]), [shape(name) for name in node.inputs[1:] if name]
-    if len(weights[0]) == 3:
-        return weights[0][0], steps[0] * steps[1], weights[0][1], weights[0][2] + weights[1][2]
-    matrices = [weight for weight in weights if len(weight) == 2]
-    return 1, prod(steps[:-1]), matrices[0][0], sum(map(prod, matrices)) // matrices[0][0]
+def _transposed_convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
+    image, weight, groups = shape(node.inputs[0]), shape(node.inputs[1]), max(1, node.integer("group", 1))
+    axes = len(weight) - 2
+    pixels = prod(image[: -axes - 1]) * prod(image[-axes:])
+    return [Gemm(groups, pixels, prod(weight[1:]), weight[0] // groups)]
 
 
-def _matmul(a: Shape, b: Shape) -> tuple[int, int, int, int]:
-    """A matrix on either side that is the same for the whole batch is one product with more rows or columns."""
-    a = (1, *a) if len(a) == 1 else a
-    b = (*b, 1) if len(b) == 1 else b
-    if prod(b[:-2]) == 1:
-        return 1, prod(a[:-1]), b[-1], a[-1]
-    if prod(a[:-2]) == 1:
-        return 1, a[-2], prod(b[:-2]) * b[-1], a[-1]
-    batch = _broadcast(a[:-2], b[:-2])
-    return prod(batch), a[-2], b[-1], a[-1]
-
-
-def _broadcast(a: Shape, b: Shape) -> Shape:
-    length = max(len(a), len(b))
-    left, right = (1,) * (length - len(a)) + a, (1,) * (length - len(b)) + b
-    return tuple(y if x == 1 else x for x, y in zip(left, right, strict=True))
-
-
-def _einsum(node: Node, shape: ShapeOf) -> tuple[int, int, int, int] | None:
-    """Two operands only: axes in both and the result are groups, in both alone the reduction."""
-    left, arrow, result = node.text("equation").replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != 2 or "." in left:
-        return None
-    first, second = (
-        dict(zip(term, shape(name), strict=True)) for term, name in zip(terms, node.inputs, strict=True)
+def _gemm(node: Node, shape: ShapeOf) -> list[Gemm]:
+    a, b = shape(node.inputs[0]), shape(node.inputs[1])
+    return contract(
+        *matmul(a[::-1] if node.integer("transA", 0) else a, b[::-1] if node.integer("transB", 0) else b)
     )
-    sizes = first | second
-    kept = result if arrow else "".join(label for label in sizes if left.count(label) == 1)
-    groups = prod(
-        size for label, size in sizes.items() if label in first and label in second and label in kept
-    )
-    rows = prod(size for label, size in first.items() if label not in second)
-    cols = prod(size for label, size in second.items() if label not in first)
-    both = prod(
-        size for label, size in sizes.items() if label in first and label in second and label not in kept
-    )
-    return groups, rows, cols, both
 
 
-def _attention(node: Node, shape: ShapeOf) -> tuple[int, int, int, int]:
-    """Scores and context of scaled dot-product attention: as many columns, both reductions added."""
+def _matmul(node: Node, shape: ShapeOf) -> list[Gemm]:
+    return contract(*matmul(shape(node.inputs[0]), shape(node.inputs[1])))
+
+
+def _einsum(node: Node, shape: ShapeOf) -> list[Gemm]:
+    return contract(*einsum(node.text("equation"), [shape(name) for name in node.inputs]))
+
+
+def _attention(node: Node, shape: ShapeOf) -> list[Gemm]:
+    """Scores and context of scaled dot-product attention: as many columns as keys, both reductions added. A cache of
+    keys stands before those of this inference."""
     query, key, value = (shape(name) for name in node.inputs[:3])
+    keys = node.integer("keys", 0) or key[-2] + (shape(node.input(4))[-2] if node.input(4) else 0)
     if len(query) == 3:
         heads = max(1, node.integer("q_num_heads", 1))
         pairs = max(1, node.integer("kv_num_heads", heads))
-        return query[0] * heads, query[1], key[1], query[2] // heads + value[2] // pairs
-    return prod(query[:-2]), query[-2], key[-2], query[-1] + value[-1]
+        value_size = value[-1] if len(value) > 3 else value[2] // pairs
+        return [Gemm(query[0] * heads, query[1], keys, query[2] // heads + value_size)]
+    return [Gemm(prod(query[:-2]), query[-2], keys, query[-1] + value[-1])]
+
+
+def _recurrent(node: Node, shape: ShapeOf) -> list[Gemm]:
+    """Every step multiplies every matrix: ONNX has those of both directions in one tensor, PyTorch a tensor each."""
+    steps, weights = shape(node.inputs[0]), [shape(name) for name in node.inputs[1:] if name]
+    matrices = [(1, *weight) for weight in weights if len(weight) == 2]
+    if len(weights[0]) == 3:
+        matrices = [(w[0], w[1], w[2]) for w in weights[:2]]
+    return [Gemm(both, prod(steps[:-1]), cols, reduction) for both, cols, reduction in matrices]
+
+
+_PRODUCTS: dict[str, Callable[[Node, ShapeOf], list[Gemm]]] = {
+    "Conv": _convolution,
+    "DeformConv": _convolution,
+    "ConvTranspose": _transposed_convolution,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "Einsum": _einsum,
+    "Attention": _attention,
+    **dict.fromkeys(RECURRENT, _recurrent),
+}

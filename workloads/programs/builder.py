@@ -91,10 +91,10 @@ class ProgramBuilder:
         ]
         self._groups += 1
 
-    def build(self, name: str, source: str = "") -> Program:
+    def build(self, name: str, source: str = "", remarks: tuple[str, ...] = ()) -> Program:
         """The program. Raises InputError where it is not sound (sizes out of range, say)."""
         tensors = tuple(
             Tensor(self._names[i], self._sizes[i], self._produced[i], self._last[i], i in self._results)
             for i in range(len(self._names))
         )
-        return check(Program(name, tuple(self._instructions), tensors, tuple(self._buffers), source))
+        return check(Program(name, tuple(self._instructions), tensors, tuple(self._buffers), source, remarks))

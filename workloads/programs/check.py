@@ -49,6 +49,9 @@ def _check_header(program: Program) -> None:
         raise wrong("name", FILE_NAME, program.name)
     if not encodes(program.source):
         raise wrong("source", "text", program.source)
+    for i, remark in enumerate(program.remarks):
+        if not is_name(remark):
+            raise wrong(f"remarks[{i}]", "a non-empty printable line", remark)
     for field in ("instructions", "tensors", "buffers"):
         count = len(getattr(program, field))
         if not 1 <= count <= MAX_ROWS:

@@ -38,6 +38,8 @@ def to_json(program: Program) -> str:
     header: dict[str, Any] = {"kind": KIND, "version": VERSION, "name": program.name}
     if program.source:
         header["source"] = program.source
+    if program.remarks:
+        header["remarks"] = list(program.remarks)
     parts = [f"{_dump(key)}: {_dump(value)}" for key, value in header.items()]
     for table, columns in _COLUMNS.items():
         rows = getattr(program, table)
@@ -58,7 +60,7 @@ def from_json(text: str, where: str) -> Program:
 def from_document(document: dict[str, Any], where: str) -> Program:
     """The program in a JSON object that is parsed already, checked. InputError as `from_json`."""
     judge(document, where, KIND, VERSION)
-    known = ("kind", "version", "name", "source", *_TABLES)
+    known = ("kind", "version", "name", "source", *_TABLES, "remarks")
     for field in document:
         if field not in known:
             raise InputError(
@@ -67,6 +69,9 @@ def from_document(document: dict[str, Any], where: str) -> Program:
     for field in ("name", "source"):
         if type(document.get(field, "")) is not str:
             raise InputError(f"{where}: {field}: expected a string, found {describe(document[field])}")
+    remarks = document.get("remarks", [])
+    if not isinstance(remarks, list):
+        raise InputError(f"{where}: remarks: expected a list of strings, found {describe(remarks)}")
     if "name" not in document:
         raise InputError(f"{where}: name: expected a string, found nothing")
     instructions, tensors, buffers = (read_rows(document, table, _COLUMNS[table], where) for table in _TABLES)
@@ -76,6 +81,7 @@ def from_document(document: dict[str, Any], where: str) -> Program:
         tuple(Tensor(*row) for row in tensors),
         tuple(Buffer(*row) for row in buffers),
         document.get("source", ""),
+        tuple(remarks),
     )
     try:
         return check(program)

@@ -47,7 +47,7 @@ def program_of(workload: Workload, backward: bool = False, in_place: bool = True
         for i in step.results():
             step.builder.result(step.activations[i])
     name = f"{workload.name}_backward" if backward else workload.name
-    return step.builder.build(name, workload.source)
+    return step.builder.build(name, workload.source, workload.remarks)
 
 
 @dataclass

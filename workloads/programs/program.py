@@ -81,7 +81,7 @@ class Buffer:
 @dataclass(frozen=True)
 class Program:
     """Instructions in schedule order, tensors, and the buffers in the order in which the game decides on them:
-    by instruction, inputs before outputs.
+    by instruction, inputs before outputs. `remarks` says what was guessed or not counted, a line each.
 
     Construction checks nothing; `workloads.programs.json_file.check` does, and every loader calls it.
     """
@@ -91,6 +91,7 @@ class Program:
     tensors: tuple[Tensor, ...]
     buffers: tuple[Buffer, ...]
     source: str = ""
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.buffers)

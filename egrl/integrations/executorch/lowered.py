@@ -18,7 +18,7 @@ from workloads.programs.program import Program
 
 
 class _Reader(MemoryPlanningAlgorithmSuite):
-    """ExecuTorch's own planner, which keeps what it was shown last: the whole method, after its submodules."""
+    """ExecuTorch's own planner, which keeps what it was shown last."""
 
     def __init__(self, name: str) -> None:
         super().__init__([self._plan])
@@ -26,11 +26,12 @@ class _Reader(MemoryPlanningAlgorithmSuite):
         self._name = name
         self.program: Program | None = None
 
-    def _plan(self, alignment: int, specs: Any, graph_module: Any, *rest: Any) -> Any:
+    def _plan(self, alignment: int, specs: Any, graph_module: Any, signature: Any = None, *rest: Any) -> Any:
+        of_specs.check_flat(graph_module, signature)
         given = list(specs)
         roots = [spec for spec in given if spec.storage_base is None]
         self.program = of_specs.read(graph_module, roots, self._name).program
-        return greedy(alignment, set(given), graph_module, *rest)
+        return greedy(alignment, set(given), graph_module, signature, *rest)
 
 
 def _load(file: str) -> torch.export.ExportedProgram:
@@ -51,6 +52,8 @@ def program_of(file: str) -> Program:
     try:
         exported = _load(file)
         to_edge(exported).to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
     except Exception as error:  # whatever torch and ExecuTorch say of what they cannot take
         first = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(

@@ -71,7 +71,7 @@ class Placer:
 
     def plan(self) -> Plan:
         """The best plan that is found. InputError where none is."""
-        room = {bank.mem_id: bank.size_bytes - bank.begin_bytes for bank in self._question.banks}
+        room = {bank.mem_id: bank.size_bytes for bank in self._question.banks}
         try:
             first = self._problem(room)
         except InputError as error:
@@ -145,18 +145,12 @@ class Placer:
                 if memory[tensor.name] == here or (tensor.size_bytes == 0 and empty):
                     size = -(-tensor.size_bytes // align) * align
                     buffers.append(Buffer(tensor.name, size, first, last + 1))
-            room = bank.size_bytes - bank.begin_bytes
-            packing = pack(buffers, max(room, 0), align, self._effort.seconds, self._effort.seed)
-            if packing.height_bytes > room:
-                over[bank.mem_id] = packing.height_bytes - room
+            packing = pack(buffers, max(bank.size_bytes, 0), align, self._effort.seconds, self._effort.seed)
+            if packing.height_bytes > bank.size_bytes:
+                over[bank.mem_id] = packing.height_bytes - bank.size_bytes
             for buffer, offset in zip(buffers, packing.offsets, strict=True):
                 rows[buffer.name] = Row(
-                    buffer.name,
-                    buffer.size_bytes,
-                    buffer.first,
-                    buffer.end - 1,
-                    bank.mem_id,
-                    bank.begin_bytes + offset,
+                    buffer.name, buffer.size_bytes, buffer.first, buffer.end - 1, bank.mem_id, offset
                 )
         return tuple(rows[tensor.name] for tensor in exported.program.tensors), over
 
@@ -212,7 +206,7 @@ def with_constants(plan: Plan, exported: Exported, target: Target) -> Plan:
     for bank, memory in zip(plan.banks, target.memory, strict=True):
         if memory == 0:  # where constants lie anyway
             continue
-        end = max(plan.used_bytes(bank), bank.begin_bytes)
+        end = plan.used_bytes(bank)
         for number in list(wanted):
             tensor = exported.program.tensors[number]
             size = -(-tensor.size_bytes // bank.align_bytes) * bank.align_bytes

@@ -11,13 +11,12 @@ from hwsim.problem import Violation
 
 @dataclass(frozen=True)
 class Bank:
-    """A bank as a plan knows it: bytes from `begin_bytes` to `size_bytes` are the graph's own."""
+    """A bank as a plan knows it."""
 
     name: str
     mem_id: int
     size_bytes: int
     align_bytes: int
-    begin_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,13 +74,6 @@ class Plan:
             offsets = [row.offset_bytes for row in rows]
             broken = judge(buffers, offsets, bank.size_bytes, bank.align_bytes)
             found += [replace(each, where=f"{each.where} in {bank.name}") for each in broken]
-            found += [
-                Violation(
-                    f"{bank.name} is taken below", row.name, bank.begin_bytes, row.offset_bytes, "bytes"
-                )
-                for row in rows
-                if row.size_bytes and row.offset_bytes < bank.begin_bytes
-            ]
         return found
 
 

@@ -8,12 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
-from executorch.exir.banked_memory_planning import (
-    BankedGreedy,
-    BankPlacementError,
-    TargetMemoryMap,
-    _submodule_reserved,
-)
+from executorch.exir.banked_memory_planning import BankedGreedy, BankPlacementError, TargetMemoryMap
 from executorch.exir.memory_planning import MemoryAlgoResult, MemoryPlanningAlgorithmSuite, SpecAllocResult
 from executorch.exir.schema import DeviceType
 from executorch.exir.tensor import TensorSpec
@@ -91,9 +86,7 @@ class Given:
             if pin != bank.mem_id:
                 raise InputError(f"{self.where}: {tensor.name}: expected mem_id {pin}, found {bank.mem_id}")
             size = -(-tensor.size_bytes // bank.align_bytes) * bank.align_bytes
-            rows.append(
-                Row(tensor.name, size, first, last, bank.mem_id, bank.begin_bytes + lying.offset_bytes)
-            )
+            rows.append(Row(tensor.name, size, first, last, bank.mem_id, lying.offset_bytes))
         plan = Plan(question.banks, tuple(rows), "plan")
         broken = plan.violations()
         if broken:
@@ -102,7 +95,7 @@ class Given:
 
 
 class Algorithm(MemoryPlanningAlgorithmSuite):
-    """A `memory_planning_algo`; `plans` has the plan of each graph that it was called for, submodules first."""
+    """A `memory_planning_algo`; `plans` has the plan of each graph that it was called for."""
 
     def __init__(self, planner: Planner) -> None:
         super().__init__([self._plan])
@@ -119,7 +112,8 @@ class Algorithm(MemoryPlanningAlgorithmSuite):
         graph_signature: Any = None,
         extra_padding: int = 0,
     ) -> MemoryAlgoResult:
-        """What ExecuTorch calls for one graph. InputError where no plan is found."""
+        """What ExecuTorch calls for one graph. InputError where no plan is found, or the graph has graphs inside."""
+        of_specs.check_flat(graph_module, graph_signature)
         given = list(specs)
         if any(spec.device != DeviceType.CPU for spec in given):
             raise InputError("specs: expected tensors on the CPU only, found some on another device")
@@ -135,7 +129,7 @@ class Algorithm(MemoryPlanningAlgorithmSuite):
             self._with_constants = True
             parameters = graph_signature.inputs_to_parameters  # no lifted constant: the runtime fills none
             constants = of_specs.read(graph_module, roots, NAME, parameters)
-        banks = tuple(self._banks(alignment, graph_module, extra_padding))
+        banks = tuple(self._banks(alignment, extra_padding))
         known = {bank.mem_id for bank in banks}
         names = {spec: name for name, spec in exported.of_name.items()}
         outside = sorted({spec.mem_id for spec in roots if spec.mem_id is not None} - known)
@@ -153,15 +147,14 @@ class Algorithm(MemoryPlanningAlgorithmSuite):
         self.plans.append(plan)
         return _result(plan, constants or exported, given, alignment, extra_padding)
 
-    def _banks(self, alignment: int, graph: torch.fx.GraphModule, padding: int) -> Iterable[Bank]:
+    def _banks(self, alignment: int, padding: int) -> Iterable[Bank]:
         for bank in self._planner.map.banks:
             align = bank.alignment or alignment
             if align % alignment:
                 raise InputError(
                     f"{bank.name}: expected an alignment that is a multiple of the graph's {alignment}, found {align}"
                 )
-            begin = -(-_submodule_reserved(graph, bank.mem_id) // align) * align
-            yield Bank(bank.name, bank.mem_id, bank.size - padding, align, begin)
+            yield Bank(bank.name, bank.mem_id, bank.size - padding, align)
 
     def _greedy(
         self,
@@ -211,5 +204,5 @@ def _result(
     sizes = [0] * (max(banks) + 1)
     for mem_id, bank in banks.items():
         used = plan.used_bytes(bank)
-        sizes[mem_id] = max(used + padding, bank.begin_bytes) if used else bank.begin_bytes
+        sizes[mem_id] = used + padding if used else 0
     return MemoryAlgoResult(found, sizes)

@@ -20,6 +20,7 @@ from executorch.exir.passes.replace_view_copy_with_view_pass import _ViewSpec
 from executorch.exir.tensor import TensorSpec
 from torch.utils._pytree import tree_flatten
 
+from workloads.errors import InputError
 from workloads.programs.program import Buffer, Instruction, Program, Tensor
 
 SILENT = (memory.alloc, memory.view, memory.free, operator.getitem)
@@ -80,6 +81,28 @@ class _Uses:
     read: dict[int, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
     slow_bytes: int = 0
+
+
+def check_flat(graph_module: torch.fx.GraphModule, signature: Any) -> None:
+    """InputError where ops of a graph have graphs inside (branches, loops), or it is such a graph.
+
+    ExecuTorch's memory plan gives two branches that are both needed later the same bytes, whoever plans.
+    """
+    inside = {
+        name for name, child in graph_module.named_children() if isinstance(child, torch.fx.GraphModule)
+    }
+    callers = [
+        node
+        for node in graph_module.graph.nodes
+        if any(each.op == "get_attr" and each.target in inside for each in node.all_input_nodes)
+    ]
+    given = {node.target for node in graph_module.graph.nodes if node.op == "placeholder"}
+    known = {spec.arg.name for spec in signature.input_specs} if signature is not None else given
+    if callers or (given and not given & known):
+        found = ", ".join(dict.fromkeys(map(_opcode, callers))) or "a graph inside an op"
+        raise InputError(
+            f"expected a program without branches and loops (cond, while_loop, map), found {found}"
+        )
 
 
 def read(

@@ -7,10 +7,12 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 from commands import refuse
+from onnx import helper
 
 from egrl.cli.main import main
 from egrl.problems import build_problem
@@ -63,6 +65,48 @@ def test_every_node_of_the_copy_says_its_op_and_where_its_tensors_live(run, tmp_
         del node.metadata_props[:]
     del copy.metadata_props[:]
     assert copy == onnx.load(str(tmp_path / "m.onnx"), load_external_data=False)
+
+
+def exported_again(folder: Path, net: Net, *outputs: str, **options: Any) -> onnx.ModelProto:
+    """The copy of a network with the best mapping of a run, which is a baseline, too."""
+    given, out, run = (str(folder / name) for name in ("n.onnx", "mapped.onnx", "r"))
+    net.save(folder / "n.onnx", *outputs, **options)
+    argv = ["run", "--workload", given, "--method", "random", "--evals", "21", "--out", run, "--quiet"]
+    assert main([*argv, "--bound-seconds", "0"]) == 0
+    assert main(["export", run, "--model", given, "-o", out]) == 0
+    assert main(["evaluate", "--workload", given, "--baseline", out]) == 0
+    return onnx.load(out, load_external_data=False)
+
+
+def test_nodes_of_one_name_each_say_their_own_op(tmp_path):
+    net = Net(x=[1, 64])
+    for name in ("a", "b"):
+        net.nodes.append(
+            helper.make_node(
+                "MatMul", ["x" if name == "a" else "ta", net.weight(64, 64)], [f"t{name}"], name="same"
+            )
+        )
+    copy = exported_again(tmp_path, net, "tb")
+    assert [{p.key: p.value for p in node.metadata_props}["egrl.op"] for node in copy.graph.node] == [
+        "same",
+        "same_2",
+    ]
+
+
+def test_ops_that_are_no_node_of_the_graph_are_in_the_copy_too(tmp_path):
+    net = Net(x=[1, 16, 64])
+    y = net.add("Attention", "x", net.weight(64, 192), net.weight(192), num_heads=4, domain="com.microsoft")
+    copy = exported_again(tmp_path, net, y)
+    assert {p.key: p.value for p in copy.graph.node[0].metadata_props}["egrl.op"] == "attention0_2"
+    assert '"attention0"' in {p.key: p.value for p in copy.metadata_props}["egrl.others"]
+
+
+def test_a_copy_in_another_folder_names_the_files_with_its_weights(run, tmp_path, capsys):
+    (tmp_path / "other").mkdir()
+    out = str(tmp_path / "other" / "mapped.onnx")
+    assert main(["export", str(run), "--model", str(tmp_path / "m.onnx"), "-o", out]) == 0
+    said = f"weights of the copy are in 'missing.bin': copy that from {tmp_path} to {tmp_path / 'other'}"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["mapped.onnx", "mapped.csv", "mapped.json"])

@@ -26,8 +26,9 @@ def test_import_writes_a_workload_that_can_be_run(tmp_path, capsys):
     code, out, err = imported(capsys, model, "-o", output)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        "net: 4 ops from 6 nodes, 0.00 M parameters, 0.000 GMAC, 0.00 MB of weights, 0.00 MB of activations",
-        "bytes are at 4 an element of weights and 4 of activations; on a chip its element_bytes count",
+        "net: 4 ops, 7.55 k products, 762 parameters",
+        "from 6 nodes: 0.00 MB of weights at 4 bytes an element, 0.00 MB of activations at 4; on a chip its"
+        " element_bytes count",
         f"workload file: {output}",
     ]
     assert load(output) == load(model)
@@ -111,11 +112,30 @@ def test_wrong_input_is_one_line(tmp_path, capsys, monkeypatch, argv, message):
 def test_remarks_go_to_stderr_and_to_the_log(tmp_path, capsys, caplog):
     net = Net(x=[4, 8])
     model = net.save(tmp_path / "net.onnx", net.add("Softmax", net.add("Strange", "x", domain="acme")))
-    code, _, err = imported(capsys, model, "-o", str(tmp_path / "net.json"))
+    output = str(tmp_path / "net.json")
+    code, _, err = imported(capsys, model, "-o", output)
+    assert (code, err.count("\n")) == (2, 1)
+    assert (
+        "found 1 op of 1 kind of unknown work (acme.Strange), with 50% of all bytes; --allow-unknown" in err
+    )
+    code, out, err = imported(capsys, model, "-o", output, "--allow-unknown")
+    remark = "1 op of 1 kind of unknown work (acme.Strange): their time counts as memory traffic alone"
     assert code == 0
-    assert "egrl import: op acme.Strange (1x): not known, priced as a mover of its data\n" in err
-    load(model)
-    assert "op acme.Strange (1x): not known" in caplog.text
+    assert f"egrl import: {remark}\n" in err
+    assert out.startswith(f"net: 2 ops, 0 products, 0 parameters; {remark}; ")
+    load(output)
+    assert remark in caplog.text
+
+
+def test_a_run_and_its_page_say_what_was_not_counted(tmp_path, capsys):
+    net, folder = Net(x=[4, 8]), tmp_path / "run"
+    model = net.save(tmp_path / "net.onnx", net.add("Softmax", net.add("Strange", "x", domain="acme")))
+    output, remark = str(tmp_path / "net.json"), "1 op of 1 kind of unknown work (acme.Strange)"
+    assert imported(capsys, model, "-o", output, "--allow-unknown")[0] == 0
+    argv = ["run", "--workload", output, "--method", "random", "--evals", "21", "--out", str(folder)]
+    assert main([*argv, "--report"]) == 0
+    assert remark in capsys.readouterr().out
+    assert remark in (folder / "report.html").read_text()
 
 
 HLO = Path(__file__).parents[2] / "workloads" / "importers" / "hlo" / "decode.hlo"
@@ -160,9 +180,9 @@ def test_names_of_a_model_cannot_write_to_a_terminal(tmp_path, capsys):
     model, output = str(tmp_path / "net.onnx"), str(tmp_path / "net.json")
     net = onnx_models.Net(x=[1, 4])
     net.save(tmp_path / "net.onnx", net.add("Own\x1b[31m\u202e\n" + "x" * 1000, "x"))
-    assert main(["import", model, "-o", output]) == 0
+    assert main(["import", model, "-o", output, "--allow-unknown"]) == 0
     said = capsys.readouterr().err
-    assert "op Own\\x1b[31m\\u202e" in said
+    assert "unknown work (Own\\x1b[31m\\u202e" in said
     assert all(line.isprintable() and len(line) < 500 for line in said.splitlines())
     net = onnx_models.Net(x=["\x1b[31mred", 4])
     net.save(tmp_path / "net.onnx", net.add("Relu", "x"))

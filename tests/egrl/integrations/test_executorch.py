@@ -93,13 +93,13 @@ def _model():
     return Small().eval().requires_grad_(False), torch.randn(1, 3, 8, 8)
 
 
-def _lowered(algorithm):
+def _lowered(algorithm, model=None):
     """The planned program, its inputs and what eager PyTorch gives."""
     import torch
     from executorch.exir import ExecutorchBackendConfig, to_edge
     from executorch.exir.passes import MemoryPlanningPass
 
-    module, x = _model()
+    module, x = model or _model()
     exported = torch.export.export(module, (x,))
     planning = MemoryPlanningPass(memory_planning_algo=algorithm)
     return (
@@ -171,6 +171,54 @@ def test_a_capacity_one_byte_too_small_is_said_in_one_line():
     assert "\n" not in said
     assert "impossible, by proof" in said
     assert "dram 2047" in said
+
+
+def _branches():
+    import torch
+    from torch import nn
+
+    class Either(nn.Module):
+        """Two branches that are both needed at the end."""
+
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(4, 4)
+
+        def forward(self, x):
+            first = torch.cond(x.sum() > 0, lambda x: self.line(x).relu(), lambda x: (x * 2).tanh(), (x,))
+            second = torch.cond(x.sum() > 1, lambda x: self.line(x).tanh(), lambda x: (x + 2).tanh(), (x,))
+            return first + second
+
+    return Either().eval().requires_grad_(False), torch.zeros(2, 4)
+
+
+def _loop():
+    import torch
+    from torch import nn
+    from torch._higher_order_ops import map as each_of
+
+    class Rows(nn.Module):
+        def forward(self, x):
+            return each_of(lambda row: row.relu() + 1, x)
+
+    return Rows(), torch.zeros(2, 4)
+
+
+@needs_executorch
+@pytest.mark.parametrize("model", [_branches, _loop])
+def test_a_program_with_graphs_inside_is_refused_when_it_is_imported_and_when_it_is_planned(
+    model, tmp_path, capsys
+):
+    import torch
+
+    message = "expected a program without branches and loops (cond, while_loop, map), found "
+    with pytest.raises(InputError) as caught:
+        _lowered(planner(_map(), "edge", seconds=600), model())
+    assert str(caught.value).startswith(message)
+    module, x = model()
+    file = str(tmp_path / "net.pt2")
+    torch.export.save(torch.export.export(module, (x,)), file)
+    refuse(capsys, ["import", file, "--to", "executorch", "--trust", "-o", file + ".json"], message)
 
 
 @needs_executorch
@@ -287,29 +335,6 @@ def test_alignments_of_banks_hold():
     odd = TargetMemoryMap([Bank("sram", FAST, 1, alignment=24), Bank("dram", SLOW, 2)])
     with pytest.raises(InputError, match="multiple of the graph's 16"):
         _lowered(planner(odd, "edge", seconds=600))
-
-
-@needs_executorch
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_branches_are_planned_beside_the_graph_that_calls_them(sign):
-    import torch
-    from executorch.exir import ExecutorchBackendConfig, to_edge
-    from executorch.exir.passes import MemoryPlanningPass
-
-    class Branching(torch.nn.Module):
-        def forward(self, x):
-            y = torch.relu(x + 1)
-            z = torch.cond(x.sum() > 0, lambda a: torch.sigmoid(a) + a, lambda a: a * a, (y,))
-            return z + y
-
-    x = torch.full((1, 64), sign)
-    algorithm = planner(_map(), "edge", seconds=600)
-    planning = MemoryPlanningPass(memory_planning_algo=algorithm)
-    exported = torch.export.export(Branching(), (x,))
-    program = to_edge(exported).to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
-    assert len(algorithm.plans) == 3
-    assert all(plan.violations() == [] for plan in algorithm.plans)
-    assert torch.allclose(_ran(program, x), Branching()(x), atol=1e-5)
 
 
 @needs_executorch

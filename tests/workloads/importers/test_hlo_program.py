@@ -330,18 +330,39 @@ def test_a_start_without_an_end_is_refused():
 
 
 def test_an_unknown_opcode_is_one_remark_and_priced_by_its_size():
-    imported = lowered("""
+    entry = """
   %a = f32[64]{0} parameter(0)
   %b = f32[64]{0} frobnicate(%a)
-  ROOT %c = f32[32]{0} frobnicate(%b), knob=3""")
+  ROOT %c = f32[32]{0} frobnicate(%b), knob=3"""
+    with pytest.raises(
+        InputError, match=r"f: expected ops whose work is known, found 2 ops of 1 kind .*100%"
+    ):
+        lowered(entry)
+    imported = lowered(entry, allow_unknown=True)
     assert imported.remarks == (
-        "unknown opcode 'frobnicate' (2 of them): counted as an element-wise instruction of its size",
+        "2 ops of 1 kind of unknown work (frobnicate x2): their time counts as memory traffic alone",
     )
+    assert imported.summary == f"2 instructions, 96 operations; {imported.remarks[0]}"
     assert [i.flops for i in imported.program.instructions] == [64, 32]
 
 
+def test_a_call_of_unknown_work_on_two_matrices_is_refused():
+    entry = """
+  %a = f32[4,4]{1,0} parameter(0)
+  %x = f32[999999]{0} parameter(1)
+  %y = f32[999999]{0} negate(%x)
+  %m = f32[4,4]{1,0} custom-call(%a, %a), custom_call_target="mystery"
+  ROOT %r = (f32[4,4]{1,0}, f32[999999]{0}) tuple(%m, %y)"""
+    with pytest.raises(InputError, match="that could multiply matrices: custom-call mystery"):
+        lowered(entry)
+    assert lowered(entry.replace("(%a, %a)", "(%a)")).program.remarks == (
+        "1 op of 1 kind of unknown work (custom-call mystery): their time counts as memory traffic alone",
+    )
+
+
 def test_products_of_a_library_are_priced_by_their_shapes():
-    imported = lowered("""
+    imported = lowered(
+        """
   %a = f32[4,16,32]{2,1,0} parameter(0)
   %b = f32[4,32,8]{2,1,0} parameter(1)
   %x = f32[2,9,9,3]{3,2,1,0} parameter(2)
@@ -349,17 +370,22 @@ def test_products_of_a_library_are_priced_by_their_shapes():
   %m = f32[4,16,8]{2,1,0} custom-call(%a, %b), custom_call_target="__onednn$matmul"
   %c = f32[2,7,7,5]{3,2,1,0} custom-call(%x, %k), custom_call_target="__onednn$convolution"
   %o = f32[3]{0} custom-call(%x), custom_call_target="whatever"
-  ROOT %r = (f32[4,16,8]{2,1,0}, f32[2,7,7,5]{3,2,1,0}, f32[3]{0}) tuple(%m, %c, %o)""")
+  ROOT %r = (f32[4,16,8]{2,1,0}, f32[2,7,7,5]{3,2,1,0}, f32[3]{0}) tuple(%m, %c, %o)""",
+        allow_unknown=True,
+    )
     assert [i.flops for i in imported.program.instructions] == [2 * 4 * 16 * 8 * 32, 2 * 2 * 49 * 5 * 27, 3]
     assert len(imported.remarks) == 1
     assert "custom-call whatever" in imported.remarks[0]
 
 
 def test_a_library_call_says_itself_what_it_does_in_place():
-    program = program_of("""
+    program = program_of(
+        """
   %a = f32[64]{0} parameter(0)
   %n = f32[64]{0} negate(%a)
-  ROOT %c = f32[64]{0} custom-call(%n), custom_call_target="x", output_to_operand_aliasing={{}: (0, {})}""")
+  ROOT %c = f32[64]{0} custom-call(%n), custom_call_target="x", output_to_operand_aliasing={{}: (0, {})}""",
+        allow_unknown=True,
+    )
     assert [aliased for _, _, aliased in uses(program)] == [False, False, True, True]
 
 

@@ -150,13 +150,14 @@ def test_open_dimensions_of_a_program_are_named_and_given(tmp_path):
     assert read(file, {name: 7}).workload.macs == 7 * 8 * 4
 
 
-def test_an_op_that_is_not_known_is_priced_as_a_mover():
-    class Sorter(nn.Module):
+def test_an_op_that_is_not_known_is_refused_or_priced_as_a_mover():
+    class Bessel(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.sort(torch.relu(x)).values
+            return torch.special.bessel_j0(torch.relu(x))
 
-    found = from_torch(Sorter(), (torch.zeros(3, 4),))
-    assert found.remarks == ("op aten.sort (1x): not known, priced as a mover of its data",)
+    with pytest.raises(InputError, match=r"found 1 op of 1 kind of unknown work \(aten\.special_bessel_j0\)"):
+        from_torch(Bessel(), (torch.zeros(3, 4),))
+    found = from_torch(Bessel(), (torch.zeros(3, 4),), allow_unknown=True)
     assert [op.kind for op in found.workload] == ["activation", "other"]
 
 

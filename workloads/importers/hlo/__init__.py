@@ -15,8 +15,8 @@ from workloads.importers.hlo.lower import Imported, lower
 from workloads.importers.hlo.parse import parse
 
 
-def read(file: str, boundary_aliases: bool = False) -> Imported:
-    """The program in a file of HLO text (.hlo, .hlo.gz, .txt); `boundary_aliases` as `lower` takes it.
+def read(file: str, boundary_aliases: bool = False, allow_unknown: bool = False) -> Imported:
+    """The program in a file of HLO text (.hlo, .hlo.gz, .txt); the flags are those of `lower`.
 
     Raises:
         InputError: not such a file, not scheduled, cut off or damaged; one line.
@@ -30,12 +30,14 @@ def read(file: str, boundary_aliases: bool = False) -> Imported:
         ) from None
     name = PurePath(file).name
     ending = max((s for s in HLO if name.lower().endswith(s)), key=len, default="")
-    return of_text(text, name[: len(name) - len(ending)] or name, name, file, boundary_aliases)
+    return of_text(text, name[: len(name) - len(ending)] or name, name, file, boundary_aliases, allow_unknown)
 
 
-def of_text(text: str, name: str, source: str, where: str, boundary_aliases: bool = False) -> Imported:
+def of_text(
+    text: str, name: str, source: str, where: str, boundary_aliases: bool = False, allow_unknown: bool = False
+) -> Imported:
     """The program of HLO text, called `name`; `where` begins every error."""
-    return lower(parse(text, where), name, source, where, boundary_aliases)
+    return lower(parse(text, where), name, source, where, boundary_aliases, allow_unknown)
 
 
 __all__ = ["Imported", "of_text", "read"]

@@ -19,13 +19,13 @@
 - **Operations**: two a multiply-accumulate, without padding and the holes of dilated convolutions; one an element of
   anything element-wise; none for moving and converting; a reduction its elements times its function's; a sort n log2 n
   comparisons; an FFT 5 n log2 n. Library calls that multiply (`…matmul`, `…gemm`, `…conv…`) count by their shapes. An
-  unknown opcode counts as element-wise, with one remark.
+  unknown opcode counts as element-wise, with a remark, or is refused (`uncounted.account`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workloads.errors import InputError
 from workloads.importers.hlo.bodies import origins
@@ -34,19 +34,39 @@ from workloads.importers.hlo.price import Pricer
 from workloads.importers.hlo.scan import Fault
 from workloads.importers.hlo.shapes import Array, Shape, leaves
 from workloads.importers.hlo.trace import NONE, Trace, trace
+from workloads.importers.uncounted import account, amount, counted, names
+from workloads.names import visible
 from workloads.programs.builder import ProgramBuilder
+from workloads.programs.check import check
 from workloads.programs.program import Program
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A program, and a line about each thing that had to be guessed."""
+    """A program; `program.remarks` has a line about each thing that had to be guessed."""
 
     program: Program
-    remarks: tuple[str, ...]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was guessed or could not be counted, a line each."""
+        return self.program.remarks
+
+    @property
+    def summary(self) -> str:
+        """What was counted, and what was not, in one line."""
+        count = counted(len(self.program.instructions), "instruction")
+        return "; ".join((f"{count}, {amount(self.program.flops)} operations", *self.remarks))
 
 
-def lower(module: Module, name: str, source: str, where: str, boundary_aliases: bool = False) -> Imported:
+def lower(
+    module: Module,
+    name: str,
+    source: str,
+    where: str,
+    boundary_aliases: bool = False,
+    allow_unknown: bool = False,
+) -> Imported:
     """The program of a module's entry computation.
 
     An update happens in place where nothing needs the old value afterwards and it is no constant and no parameter of
@@ -54,7 +74,8 @@ def lower(module: Module, name: str, source: str, where: str, boundary_aliases: 
     each donated parameter and the result in its place, too, where times allow that.
 
     Raises:
-        InputError: the module contradicts itself; one line that begins with `where`.
+        InputError: the module contradicts itself, or more of it is of unknown work than a mapping could be found for
+            and that is not what `allow_unknown` says; one line that begins with `where`.
     """
     try:
         donated = _donated(module)
@@ -67,21 +88,16 @@ def lower(module: Module, name: str, source: str, where: str, boundary_aliases: 
         raise InputError(f"{where}: expected computations of few levels, found too many") from None
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    return Imported(program, _remarks(pricer))
+    moved = sum(b.traffic_bytes for b in program) + sum(i.slow_bytes for i in program.instructions)
+    remarks = [*account(pricer.unknown, moved, where, allow_unknown), *_loops(pricer)]
+    return Imported(check(replace(program, remarks=tuple(map(visible, remarks)))))
 
 
-def _remarks(pricer: Pricer) -> tuple[str, ...]:
-    unknown = [
-        f"unknown opcode {opcode!r} ({count} of them): counted as an element-wise instruction of its size"
-        for opcode, count in sorted(pricer.unknown.items())
-    ]
+def _loops(pricer: Pricer) -> list[str]:
     loops = list(dict.fromkeys(pricer.guessed))
-    if loops:
-        more = f" and {len(loops) - 3} more" if len(loops) > 3 else ""
-        unknown.append(
-            f"loops without a known number of trips: {', '.join(loops[:3])}{more}: counted as one trip"
-        )
-    return tuple(unknown)
+    if not loops:
+        return []
+    return [f"loops without a known number of trips: {names(loops)}: counted as one trip"]
 
 
 def _donated(module: Module) -> Set[tuple[int, int]]:

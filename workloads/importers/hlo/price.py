@@ -17,6 +17,7 @@ from workloads.importers.hlo.parse import Computation, Module, Node, path_of
 from workloads.importers.hlo.scan import Fault
 from workloads.importers.hlo.shapes import Array, leaves
 from workloads.importers.hlo.trace import Price, Trace, trace
+from workloads.importers.uncounted import Uncounted
 
 _PRODUCT = re.compile(r"matmul|gemm|conv|dot", re.IGNORECASE)
 MAX_DEPTH = 60
@@ -24,12 +25,12 @@ MAX_DEPTH = 60
 
 
 class Pricer:
-    """Prices the instructions of a module. `unknown` counts instructions by opcodes that are not known, `guessed` names
+    """Prices the instructions of a module. `unknown` has the instructions whose opcodes are not known, `guessed` names
     the loops whose number of trips is not stated."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.unknown: Counter[str] = Counter()
+        self.unknown: list[Uncounted] = []
         self.guessed: list[str] = []
         self._fusions: dict[str, Price] = {}
         self._traces: dict[str, Trace] = {}
@@ -100,11 +101,11 @@ class Pricer:
             target = node.attributes.get("custom_call_target", "").strip('"')
             if _PRODUCT.search(target) and len(operands) >= 2:
                 return like_product(node, operands)
-            self.unknown[f"custom-call {target}".strip()] += 1
+            self.unknown.append(_stranger(node, operands, f"custom-call {target}".strip()))
             return array(node).elements
         known = flops(node, operands, self.applied)
         if known is None:
-            self.unknown[node.opcode] += 1
+            self.unknown.append(_stranger(node, operands, node.opcode))
             return array(node).elements
         return known
 
@@ -222,6 +223,13 @@ class Pricer:
         )
         reads = {(k, leaf): 0 for k, each in enumerate(operands) for leaf in range(len(leaves(each.shape)))}
         return Price(dearest.flops, {**reads, **dearest.reads}, dearest.writes, dearest.slow_bytes)
+
+
+def _stranger(node: Node, operands: list[Node], kind: str) -> Uncounted:
+    """An instruction of unknown work, with what it reads and writes."""
+    read = [shape for each in operands for shape in leaves(each.shape)]
+    size = sum(shape.size_bytes for shape in (*read, *leaves(node.shape)))
+    return Uncounted(kind, size, sum(sum(d > 1 for d in shape.dims) > 1 for shape in read) > 1)
 
 
 def _match(computation: Computation, operands: list[Node]) -> None:

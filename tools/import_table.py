@@ -1,0 +1,102 @@
+"""Print the table of docs/guides/models.md on what importers read, count and refuse, as the code has it.
+
+python tools/import_table.py            prints it
+python tools/import_table.py --write    puts it into the page
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from workloads.importers import aten
+from workloads.importers.hlo import flops
+from workloads.importers.onnx_contrib import WRITERS as FUSED
+from workloads.importers.onnx_control import WRITERS as FOLLOWED
+from workloads.importers.pt2_graph import CHAINS, LOOPS
+from workloads.importers.vocabulary import (
+    ACTIVATIONS,
+    CASTS,
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    GLOBAL_POOLS,
+    MOVERS,
+    NORMS,
+    PARTS,
+    POOLS,
+    PRODUCTS,
+    RECURRENT,
+    REDUCTIONS,
+    SAME_AS,
+    SAMPLERS,
+    SOFTMAXES,
+    TRANSFORMS,
+    VIEWS,
+)
+
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "models.md"
+HEAD = "| kind of op | counted as | `.onnx` | `.pt2` | HLO text |"
+PRODUCT_OPCODES = ("dot", "ragged-dot", "convolution")
+
+
+def _cell(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(set(names))) or "-"
+
+
+def _row(
+    kind: str, counted: str, ops: Iterable[str], opcodes: Iterable[str] = (), calls: Iterable[str] = ()
+) -> str:
+    ops = set(ops) | {name for name, (same, _) in SAME_AS.items() if same in ops}
+    calls = set(calls) or {name for name, op in aten.OPS.items() if op in ops}
+    return f"| {kind} | {counted} | {_cell(ops)} | {_cell(calls)} | {_cell(opcodes)} |"
+
+
+def table() -> str:
+    """The table, in Markdown."""
+    parts = VIEWS | PARTS
+    others = set(flops._OTHERS) - {*PRODUCT_OPCODES, "fft"}
+    products = CONVOLUTIONS | PRODUCTS
+    calls = CHAINS | {name for name, op in aten.OPS.items() if op in products}
+    known = {*ELEMENTWISE, *CASTS}
+    rows = [
+        HEAD,
+        "|---|---|---|---|---|",
+        _row("products", "multiply-accumulates", products, PRODUCT_OPCODES, calls),
+        _row("recurrent ops", "multiply-accumulates of all steps", RECURRENT),
+        _row("norms, softmax", "vector operations", {*NORMS, *SOFTMAXES}),
+        _row("activations, element-wise ops", "vector operations", {*ACTIVATIONS, *known}, flops.ELEMENTWISE),
+        _row("pooling, sampling", "vector operations", {*POOLS, *GLOBAL_POOLS, *SAMPLERS}),
+        _row("Fourier transforms", "vector operations", TRANSFORMS, ("fft",)),
+        _row("reductions, sorting", "vector operations", REDUCTIONS, others),
+        _row("views and parts", "bytes where they are read", parts, flops.VIEWS),
+        _row("movers", "bytes", set(MOVERS) - parts, flops.MOVES - flops.VIEWS),
+        _row(
+            "branches, loops, sequences",
+            "what is inside",
+            FOLLOWED,
+            ("call", "conditional", "while"),
+            {"cond", "wrap_with_autocast", "wrap_with_set_grad_enabled", *LOOPS},
+        ),
+        _row("fused and quantised ops", "the ops they stand for", FUSED, ("fusion",)),
+        "| ops that ONNX defines by others | those | all that are not above | - | - |",
+        "| library calls | by shape, if named after a product | - | - | `custom-call` |",
+        "| all else | bytes, or refused | with the op's name | with the op's name | with the opcode |",
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def main(argv: list[str]) -> int:
+    """Print or write the table."""
+    if argv != ["--write"]:
+        print(table(), end="")
+        return 0
+    text = PAGE.read_text("utf-8")
+    begin = text.index(HEAD)
+    end = text.index("\n\n", begin) + 1
+    PAGE.write_text(text[:begin] + table() + text[end:], "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,463 @@
+"""Fused and quantised ops as the nodes of ONNX that they stand for: those of ONNX Runtime, and QLinear ops of ONNX.
+
+Operators: docs/ContribOperators.md of https://github.com/microsoft/onnxruntime. An op of that domain that is not here
+keeps its name, and its work is unknown. Quantised operands are read as they are stored, and scaled back.
+
+Deviations: attention that leaves its cache in the memory of the one it read counts as many keys as that holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from workloads.importers.ir import Node, Shape, Tensor
+from workloads.importers.onnx_reader import Reader, Writer, name_of
+
+FLOAT = 1
+"""ONNX's number of the type."""
+
+
+class Call:
+    """A node that is written out: its inputs and attributes, and the nodes that stand for it so far."""
+
+    def __init__(self, reader: Reader, proto: Any) -> None:
+        self.reader, self.proto = reader, proto
+        self.attributes = reader.attributes(proto)
+        self.nodes: list[Node] = []
+        self.made = 0
+
+    def input(self, position: int) -> str:
+        """The name of an input; "" where there is none."""
+        return str(self.proto.input[position]) if position < len(self.proto.input) else ""
+
+    def shape(self, name: str) -> Shape:
+        """The shape of a tensor. ValueError where it is not known."""
+        found = self.reader.shape(name)
+        if found is None:
+            raise ValueError(f"{name}: expected a shape, found none")
+        return found
+
+    def kind(self, name: str) -> int:
+        """ONNX's number of a tensor's type."""
+        return int(self.reader.types[self.reader.scope[name]].tensor_type.elem_type)
+
+    def number(self, name: str, default: int) -> int:
+        """An attribute that is an integer."""
+        return int(self.attributes.get(name, default))
+
+    def text(self, name: str) -> str:
+        """An attribute that is a text."""
+        value = self.attributes.get(name, b"")
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
+
+    def name(self) -> str:
+        """A new name."""
+        self.made += 1
+        return f"{self.proto.output[0]}~{self.made}"
+
+    def add(self, op: str, *inputs: str, like: str = "", **attributes: Any) -> str:
+        """The output of one more node; of the shape of `like` where ONNX does not say one."""
+        (output,) = self.split(op, 1, *inputs, **attributes)
+        if like and self.reader.shape(output) is None:
+            self.reader.put(self.reader.scope[output], self.reader.shape(like), self.kind(like))
+        return output
+
+    def split(self, op: str, outputs: int, *inputs: str, **attributes: Any) -> list[str]:
+        """All outputs of one more node."""
+        given = list(inputs)
+        while given and not given[-1]:
+            given.pop()
+        names = [self.name() for _ in range(outputs)]
+        node = self.reader.onnx.helper.make_node(op, given, names, name=name_of(self.proto), **attributes)
+        self.nodes += self.reader.node(node, newest=True)
+        return names
+
+    def constant(self, value: Any) -> str:
+        """A constant that the op itself has."""
+        array, name = np.asarray(value, np.int64), self.name()
+        kind = self.reader.onnx.TensorProto.INT64
+        self.reader.put(self.reader.define(name), array.shape, kind, constant=True, value=array)
+        return name
+
+    def put(self, shape: Shape, other: str) -> str:
+        """A tensor of a shape, with the type of another one."""
+        name = self.name()
+        self.reader.put(self.reader.define(name), shape, self.kind(other))
+        return name
+
+    def parts(self, name: str, shape: Shape, count: int) -> list[str]:
+        """As many parts of a tensor that holds several packed together."""
+        names = [self.put(shape, name) for _ in range(count)]
+        self.node("Select", [name], names)
+        return names
+
+    def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
+        """One more node, whose outputs there are."""
+        scope = self.reader.scope
+        read, written = (tuple(scope[each] if each else "" for each in names) for names in (inputs, outputs))
+        self.nodes.append(Node(name_of(self.proto), op, read, written, attributes))
+
+    def unpacked(self, name: str, shape: Shape, *beside: str) -> str:
+        """A constant of a shape whose numbers are packed into those of another one, and what is stored beside it."""
+        scope, tensors = self.reader.scope, self.reader.tensors
+        packed = tensors[scope[name]]
+        if not packed.constant or not prod(shape):
+            raise ValueError(f"{name}: expected a constant weight of {shape}, found another tensor")
+        made = f"{scope[name]}~{shape}"
+        self.reader.put(made, shape, FLOAT, constant=True)
+        width = packed.kept * packed.element_bytes / prod(shape)
+        held = tuple(scope[each] for each in beside if each and tensors[scope[each]].constant)
+        tensors[made] = Tensor(shape, width, constant=True, beside=held)
+        scope[made] = made
+        return made
+
+    def scaled(self, value: int, scale: int, zero: int) -> str:
+        """A quantised input, by the positions of it, its scale and its zero point."""
+        return self.add(
+            "DequantizeLinear", self.input(value), self.input(scale), self.input(zero), like=self.input(value)
+        )
+
+    def added(self, x: str, *others: str) -> str:
+        """x and the others that there are, summed."""
+        for each in others:
+            x = self.add("Add", x, each, like=x) if each else x
+        return x
+
+    def activated(self, x: str) -> str:
+        """x after the activation that an attribute names."""
+        op = self.text("activation")
+        return self.add(op, x, like=x) if op else x
+
+    def kept(self, *names: str) -> dict[str, Any]:
+        """The attributes of these names that there are."""
+        return {name: self.attributes[name] for name in names if name in self.attributes}
+
+
+Result = str | Sequence[str]
+Write = Callable[[Call], Result]
+"""Writes a node out, and says which names its outputs have; "" for one that is not written."""
+
+WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "ceil_mode")
+
+
+def _writer(write: Write) -> Writer:
+    def written(reader: Reader, proto: Any) -> list[Node] | None:
+        call = Call(reader, proto)
+        try:
+            found = write(call)
+        except ValueError:
+            if call.nodes:
+                raise
+            return None
+        for name, made in zip(proto.output, [found] if isinstance(found, str) else found, strict=False):
+            if name and made:
+                reader.alias(name, reader.scope[made])
+            elif name:
+                reader.put(reader.define(name), (), FLOAT, constant=True)
+        return call.nodes
+
+    return written
+
+
+# ---- products with a tail
+
+
+def _fused_matmul(call: Call) -> str:
+    a, b = call.input(0), call.input(1)
+    terms = []
+    for which, labels in (("A", ("i", "j")), ("B", ("j", "k"))):
+        turned, moved = call.number(f"trans{which}", 0), call.number(f"transBatch{which}", 0)
+        first, last = labels[::-1] if turned else labels
+        terms.append(f"{first}...{last}" if moved else f"...{first}{last}")
+    if len(call.shape(a)) < 2 or len(call.shape(b)) < 2 or terms == ["...ij", "...jk"]:
+        y = call.add("MatMul", a, b)
+    else:
+        y = call.add("Einsum", a, b, equation=f"{terms[0]},{terms[1]}->...ik")
+    return call.activated(y)
+
+
+def _fused_conv(call: Call) -> str:
+    y = call.add("Conv", call.input(0), call.input(1), call.input(2), **call.kept(*WINDOW))
+    return call.activated(call.added(y, call.input(3)))
+
+
+def _fused_gemm(call: Call) -> str:
+    given = call.kept("transA", "transB", "alpha", "beta")
+    return call.activated(call.add("Gemm", call.input(0), call.input(1), call.input(2), **given))
+
+
+def _packed_matmul(call: Call) -> str:
+    """MatMulNBits, MatMulBnb4: weights [N, K] of few bits in blocks."""
+    columns, depth = call.number("N", 0), call.number("K", 0)
+    w = call.unpacked(call.input(1), (columns, depth), *(call.input(k) for k in (2, 3, 4)))
+    y = call.add("Einsum", call.input(0), w, equation="...k,nk->...n")
+    return call.added(y, call.input(5))
+
+
+def _packed_table(call: Call) -> str:
+    shape, bits = call.shape(call.input(0)), call.number("bits", 4)
+    tensor = call.reader.tensors[call.reader.scope[call.input(0)]]
+    shape = (*shape[:-1], shape[-1] * max(1, int(8 * tensor.element_bytes) // bits))
+    table = call.unpacked(call.input(0), shape, call.input(2), call.input(3))
+    return call.add("Gather", table, call.input(1), axis=call.number("gather_axis", 0))
+
+
+def _quantised_lstm(call: Call) -> list[str]:
+    """Weights are [directions, size of the input, gates] where ONNX has the other order."""
+    matrices = []
+    for position, scale in ((1, 8), (2, 10)):
+        both, depth, gates = call.shape(call.input(position))
+        scales = (call.input(scale), call.input(scale + 1))
+        matrices.append(call.unpacked(call.input(position), (both, gates, depth), *scales))
+    inputs = [call.input(0), *matrices, *(call.input(i) for i in range(3, 8))]
+    return call.split("LSTM", len(call.proto.output), *inputs, **call.kept("direction", "hidden_size"))
+
+
+# ---- attention
+
+
+def _attention(
+    call: Call,
+    q: str,
+    k: str,
+    v: str,
+    others: Sequence[str],
+    pairs: int = 0,
+    cache: int = 1,
+    length: int = 0,
+) -> list[str]:
+    """Attention of [B, S, H] queries; `others` are mask, past keys, past values and whatever else it reads, `length`
+    the keys with those of the past, unless 0, and `cache` the position of the first output that is a cache."""
+    heads = max(1, call.number("num_heads", 1))
+    query, key, value = (call.shape(name) for name in (q, k, v))
+    pairs = pairs or heads
+    value_size = value[-1] if len(value) > 3 else value[-1] // pairs
+    past = call.shape(others[1]) if others[1] else ()
+    length = length or key[-2] + (past[-2] if past else 0)
+    outputs = [call.put((*query[:2], heads * value_size), q)]
+    outputs += ["" for _ in range(cache - 1)]
+    for name, width in zip(call.proto.output[cache:], (query[-1] // heads, value_size), strict=False):
+        shape = (*past[:-2], length, past[-1]) if past else (query[0], pairs, length, width)
+        outputs.append(call.put(shape, q) if name else "")
+    given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": length}
+    call.node("Attention", [q, k, v, *others], outputs, **given)
+    return outputs
+
+
+def _projected(call: Call, x: str, weight: str, past: int, others: Sequence[int]) -> list[str]:
+    """Attention after the product that makes queries, keys and values of x."""
+    p = call.added(call.add("MatMul", x, weight), call.input(2))
+    sizes = list(call.attributes.get("qkv_hidden_sizes", ())) or [call.shape(p)[-1] // 3] * 3
+    q, k, v = call.split("Split", 3, p, call.constant(sizes), axis=-1)
+    caches = ["", call.input(past), "", *(call.input(i) for i in others)]
+    return _attention(call, q, k, v, caches)
+
+
+def _self_attention(call: Call) -> list[str]:
+    return _projected(call, call.input(0), call.input(1), 4, (3, 5))
+
+
+def _quantised_attention(call: Call) -> list[str]:
+    x, w = call.scaled(0, 3, 6), call.scaled(1, 4, 7)
+    return _projected(call, x, w, 8, (5,))
+
+
+def _multi_head(*positions: int) -> Write:
+    """Attention whose mask, caches and other inputs stand at these positions."""
+
+    def write(call: Call) -> list[str]:
+        q, k, v = (call.input(i) for i in range(3))
+        heads, shape = max(1, call.number("num_heads", 1)), call.shape(q)
+        if not k and len(shape) == 5:  # [B, S, heads, 3, size]
+            q, k, v = call.parts(q, (*shape[:2], heads * shape[4]), 3)
+        elif not v and len(call.shape(k)) == 5:  # [B, T, heads, 2, size]
+            packed = call.shape(k)
+            k, v = call.parts(k, (*packed[:2], heads * packed[4]), 2)
+        shared = call.number("past_present_share_buffer", 0) and call.input(positions[1])
+        length = call.shape(call.input(positions[1]))[-2] if shared else 0
+        return _attention(call, q, k, v, [call.input(i) for i in positions], length=length)
+
+    return write
+
+
+def _grouped(call: Call) -> list[str]:
+    q, k, v = (call.input(i) for i in range(3))
+    heads, pairs = max(1, call.number("num_heads", 1)), max(1, call.number("kv_num_heads", 1))
+    if not k:
+        size = call.shape(q)[-1] // (heads + 2 * pairs)
+        sizes = call.constant([heads * size, pairs * size, pairs * size])
+        q, k, v = call.split("Split", 3, q, sizes, axis=-1)
+    total = call.reader.value(call.input(6))
+    if total is not None and total.size == 1:
+        length = int(total.item())
+    else:
+        present = call.proto.output[1] if len(call.proto.output) > 1 else ""
+        length = (call.reader.stated_shape(present) or (0, 0))[-2]
+    others = ["", *(call.input(i) for i in (3, 4, 5, 6, 7, 8))]
+    return _attention(call, q, k, v, others, pairs, length=length)
+
+
+# ---- norms, embeddings and element-wise ops
+
+
+def _skip_norm(norm: str, bias: int) -> Write:
+    """A norm of a sum, which is the fourth output; a bias of the sum stands at position `bias`."""
+
+    def write(call: Call) -> list[str]:
+        x = call.added(call.input(0), call.input(1), call.input(bias))
+        shift = call.input(3) if norm == "LayerNormalization" else ""
+        return [call.add(norm, x, call.input(2), shift, like=x), "", "", x]
+
+    return write
+
+
+def _embedding(call: Call) -> list[str]:
+    ids, segments = call.input(0), call.input(1)
+    places = call.input(8) or call.constant(np.arange(call.shape(ids)[1])[None])
+    x = call.add("Gather", call.input(2), ids)
+    rows = [call.add("Gather", call.input(3), places)]
+    if segments and call.input(4):
+        rows.append(call.add("Gather", call.input(4), segments))
+    x = call.added(x, *rows)
+    y = call.add("LayerNormalization", x, call.input(5), call.input(6), like=x)
+    return [y, call.add("ReduceSum", call.input(7) or ids, call.constant([1]), keepdims=0), x]
+
+
+def _group_norm(skip: bool) -> Write:
+    def write(call: Call) -> list[str]:
+        x = call.input(0)
+        x = call.added(x, call.input(3), call.input(4)) if skip else x
+        y = call.add("InstanceNormalization", x, call.input(1), call.input(2), like=x)
+        return [call.add("Swish", y, like=y) if call.number("activation", 0) else y, x if skip else ""]
+
+    return write
+
+
+def _biased(op: str, *positions: int) -> Write:
+    """An op of a sum of the inputs at these positions."""
+    return lambda call: call.add(
+        op, call.added(call.input(0), *(call.input(i) for i in positions)), like=call.input(0)
+    )
+
+
+def _split_gelu(call: Call) -> str:
+    x = call.added(call.input(0), call.input(1))
+    half = call.shape(x)[-1] // 2
+    a, b = call.split("Split", 2, x, call.constant([half, half]), axis=-1)
+    return call.add("Mul", a, call.add("Gelu", b))
+
+
+def _same(op: str) -> Write:
+    """The op of ONNX with these inputs and attributes."""
+
+    def write(call: Call) -> str:
+        given = {key: value for key, value in call.attributes.items() if not isinstance(value, np.ndarray)}
+        return call.add(op, *call.proto.input, like=call.input(0), **given)
+
+    return write
+
+
+# ---- quantised ops: what they compute of numbers that are scaled back, quantised again
+
+
+def _quantised(op: str, operands: int, bias: int = 0) -> Write:
+    """An op whose operands are each followed by scale and zero point; those of its result come next."""
+
+    def write(call: Call) -> str:
+        inputs = [call.scaled(i, i + 1, i + 2) for i in range(0, 3 * operands, 3)]
+        if bias and call.input(bias):
+            inputs.append(
+                call.add("DequantizeLinear", call.input(bias), call.input(4), like=call.input(bias))
+            )
+        names = (*WINDOW, "transA", "transB", "axis", "axes", "keepdims", "count_include_pad")
+        y = call.add(op, *inputs, **call.kept(*names))
+        scale = 3 * operands + (1 if op == "Gemm" else 0)
+        if not call.input(scale):
+            return y
+        return call.add("QuantizeLinear", y, call.input(scale), call.input(scale + 1), like=y)
+
+    return write
+
+
+def _quantised_concat(call: Call) -> str:
+    inputs = [call.scaled(i, i + 1, i + 2) for i in range(2, len(call.proto.input), 3)]
+    y = call.add("Concat", *inputs, **call.kept("axis"))
+    return call.add("QuantizeLinear", y, call.input(0), call.input(1), like=y)
+
+
+def _scaled_matmul(a: tuple[int, ...], b: tuple[int, ...], bias: int) -> Write:
+    """A product of operands that may be quantised, by the positions of each with its scale and zero point."""
+
+    def write(call: Call) -> str:
+        x, w = (call.scaled(*each) if len(each) == 3 else call.input(each[0]) for each in (a, b))
+        return call.added(call.add("MatMul", x, w), call.input(bias))
+
+    return write
+
+
+def _cast_like(call: Call) -> str:
+    return call.add("Cast", call.input(0), to=call.kind(call.input(1)))
+
+
+_MICROSOFT: dict[str, Write] = {
+    "FusedMatMul": _fused_matmul,
+    "FusedMatMulActivation": _fused_matmul,
+    "TransposeMatMul": _fused_matmul,
+    "FusedConv": _fused_conv,
+    "FusedGemm": _fused_gemm,
+    "GemmFastGelu": lambda call: call.add(
+        "Gelu", call.added(call.add("MatMul", call.input(0), call.input(1)), call.input(2))
+    ),
+    "MatMulNBits": _packed_matmul,
+    "MatMulBnb4": _packed_matmul,
+    "GatherBlockQuantized": _packed_table,
+    "DynamicQuantizeLSTM": _quantised_lstm,
+    "Attention": _self_attention,
+    "DecoderMaskedSelfAttention": _self_attention,
+    "QAttention": _quantised_attention,
+    "MultiHeadAttention": _multi_head(4, 6, 7, 3, 5),
+    "DecoderMaskedMultiHeadAttention": _multi_head(3, 5, 6, 4, 10),
+    "GroupQueryAttention": _grouped,
+    "SkipLayerNormalization": _skip_norm("LayerNormalization", 4),
+    "SkipSimplifiedLayerNormalization": _skip_norm("RMSNormalization", 3),
+    "EmbedLayerNormalization": _embedding,
+    "GroupNorm": _group_norm(False),
+    "SkipGroupNorm": _group_norm(True),
+    "BiasGelu": _biased("Gelu", 1),
+    "FastGelu": _biased("Gelu", 1),
+    "BiasAdd": lambda call: call.added(call.input(0), call.input(1), call.input(2)),
+    "BiasSoftmax": _biased("Softmax", 1),
+    "BiasSplitGelu": _split_gelu,
+    "QuickGelu": lambda call: call.add("Gelu", call.input(0)),
+    "Gelu": _same("Gelu"),
+    "SimplifiedLayerNormalization": lambda call: call.add(
+        "RMSNormalization", call.input(0), call.input(1), like=call.input(0)
+    ),
+    "RotaryEmbedding": lambda call: call.add(
+        "RotaryEmbedding", call.input(0), call.input(2), call.input(3), call.input(1), like=call.input(0)
+    ),
+    **{op: _same(op) for op in ("QuantizeLinear", "DequantizeLinear", "Trilu", "Pad", "GatherND")},
+    **{f"QLinear{op}": _quantised(op, 2) for op in ("Add", "Mul")},
+    **{
+        f"QLinear{op}": _quantised(op, 1)
+        for op in ("LeakyRelu", "Sigmoid", "Softmax", "AveragePool", "GlobalAveragePool", "ReduceMean")
+    },
+    "QLinearConv": _quantised("Conv", 2, bias=8),
+    "QLinearConcat": _quantised_concat,
+    "QGemm": _quantised("Gemm", 2, bias=6),
+    "DynamicQuantizeMatMul": _scaled_matmul((0,), (1, 2, 3), 4),
+    "MatMulIntegerToFloat": _scaled_matmul((0, 2, 4), (1, 3, 5), 6),
+}
+
+WRITERS: dict[str, Writer] = {
+    **{f"com.microsoft.{op}": _writer(write) for op, write in _MICROSOFT.items()},
+    "SimplifiedLayerNormalization": _writer(_MICROSOFT["SimplifiedLayerNormalization"]),
+    "CastLike": _writer(_cast_like),
+    "QLinearConv": _writer(_quantised("Conv", 2, bias=8)),
+    "QLinearMatMul": _writer(_quantised("MatMul", 2)),
+}
+"""Op -> what it is in nodes of ONNX."""

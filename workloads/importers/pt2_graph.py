@@ -1,0 +1,292 @@
+"""The calls of an exported PyTorch program as nodes: graphs inside of ops are written out, writes in place followed.
+
+Format: torch/_export/serde/schema.py of https://github.com/pytorch/pytorch. What becomes of graphs inside of ops
+(torch/_higher_order_ops):
+- a region (`no_grad`, `autocast`, `checkpoint`, …) is what is in it;
+- `scan` and `map` are one node with a body, that runs as often as their operands have slices;
+- `while_loop` and others, too, but nobody knows how often they run;
+- `cond` is its branch of more products, and holds the constants of the other one, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workloads.errors import InputError
+from workloads.importers.aten import ALIASES, DROPPED, Call, Ref, node_of, targets_of
+from workloads.importers.aten_products import Tree, cheapest
+from workloads.importers.ir import Body, Node, Shape, Tensor, all_nodes
+from workloads.importers.storages import Storages
+from workloads.importers.work import products_of
+
+MAX_DEPTH = 50
+"""Graphs inside of graphs."""
+HIGHER_ORDER = "higher_order."
+CHAINS = frozenset({"linalg_multi_dot", "chain_matmul"})
+SLICING = frozenset({"scan", "map", "map_impl"})
+"""Loops that run once for each slice of an operand."""
+LOOPS = SLICING | {"while_loop", "associative_scan"}
+MOVED = frozenset({"flex_attention"})
+"""Ops whose graphs change single numbers, and are not looked into."""
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A graph that a call has as an argument: inputs, nodes, outputs and tensor_values of the schema."""
+
+    graph: Any
+
+
+class Writer:
+    """Writes graphs out, one node after another.
+
+    Attributes:
+        tensors: every tensor by name; of the outermost graph they are there before.
+        constants: names of those that hold the same in every inference.
+        nodes: what is written so far.
+        remarks: what the user should know.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        tensors: dict[str, Tensor],
+        constants: set[str],
+        tensor_of: Callable[[Any, str], Tensor],
+    ) -> None:
+        self.file, self.tensors, self.constants, self.tensor_of = file, tensors, constants, tensor_of
+        self.nodes: list[Node] = []
+        self.remarks: dict[str, None] = {}
+        self.storages = Storages(tensors, lambda node: self.nodes.append(node))
+        self._depth = 0
+
+    def run(self, graph: Any, names: dict[str, str], prefix: str = "") -> list[str]:
+        """Writes out a graph whose tensors that exist already are called `names` here, new ones `prefix` and their
+        name; the names of its outputs, "" for what is no tensor."""
+        for name, meta in graph["tensor_values"].items():
+            if name not in names:
+                names[name] = prefix + name
+                self.tensors[prefix + name] = self.tensor_of(meta, name)
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise InputError(f"{self.file}: expected graphs at most {MAX_DEPTH} deep, found more")
+        for position, item in enumerate(graph["nodes"]):
+            self._call(_call(item, names, prefix, position), names, item)
+        self._depth -= 1
+        return [
+            self._named(arg["as_tensor"]["name"], names) if "as_tensor" in arg else ""
+            for arg in graph["outputs"]
+        ]
+
+    def _named(self, name: str, names: Mapping[str, str]) -> str:
+        if name not in names:
+            raise InputError(f"{self.file}: expected a tensor called {name!r}, found none")
+        return names[name]
+
+    def _call(self, call: Call, names: dict[str, str], item: Any) -> None:
+        targets = targets_of(call)
+        if (
+            not call.outputs and "." in call.op
+        ):  # of others' ops nobody says what they write: all that they are given
+            given = [value.name for value in _flat(list(call.arguments.values())) if isinstance(value, Ref)]
+            targets = [name for name in given if name not in self.constants]
+        if call.op in DROPPED or not (call.outputs or targets):
+            return
+        for name in call.outputs:
+            self.tensors.setdefault(name, Tensor(None))
+        bodies = [value for value in call.arguments.values() if isinstance(value, Inner)]
+        if bodies and call.op.removeprefix(HIGHER_ORDER) not in MOVED:
+            outputs = self._bodies(call, bodies)
+            names |= dict(zip(_local_outputs(item), outputs, strict=True))
+            return
+        self._plain(call, targets)
+
+    def _plain(self, call: Call, targets: list[str]) -> None:
+        made = tuple(f"{call.name}@{at}" for at in range(len(call.outputs), len(targets)))
+        call = replace(
+            call,
+            outputs=call.outputs + made,
+            arguments={key: self._present(value) for key, value in call.arguments.items()},
+        )
+        for name, target in zip(made, targets[len(targets) - len(made) :], strict=True):
+            self.tensors[name] = replace(self.tensors[target], constant=False)
+        if call.op in CHAINS:
+            self._chain(call)
+        else:
+            self.nodes.append(node_of(call, self.tensors))
+        for target, output in zip(targets, call.outputs, strict=False):
+            self.storages.write(target, output)
+        shared = next(iter(call.arguments.values()), None)
+        if not targets and call.op.removesuffix("_") in ALIASES and isinstance(shared, Ref):
+            for output in call.outputs:
+                self.storages.share(output, shared.name)
+
+    def _chain(self, call: Call) -> None:
+        """The product of a list of matrices, in the cheapest order."""
+        (matrices,) = call.arguments.values()
+        tree = cheapest([self.tensors[matrix.name].shape or () for matrix in matrices])
+        self._product(tree, [matrix.name for matrix in matrices], call.outputs[0])
+
+    def _product(self, tree: Tree, matrices: list[str], output: str) -> str:
+        if isinstance(tree, int):
+            return matrices[tree]
+        inputs = [self._product(side, matrices, f"{output}.{at}") for at, side in enumerate(tree)]
+        first, second = (self.tensors[name] for name in inputs)
+        if output not in self.tensors:
+            self.tensors[output] = replace(
+                first, shape=(*(first.shape or ())[:-1], *(second.shape or ())[1:]), constant=False
+            )
+        self.nodes.append(Node(output, "MatMul", tuple(inputs), (output,)))
+        return output
+
+    def _present(self, value: Any) -> Any:
+        if isinstance(value, Ref):
+            return Ref(self.storages.value(value.name))
+        return [self._present(each) for each in value] if isinstance(value, list) else value
+
+    def _bodies(self, call: Call, bodies: list[Inner]) -> list[str]:
+        """Writes out a call of an op with graphs inside; the names of its outputs."""
+        op = call.op.removeprefix(HIGHER_ORDER)
+        values = [value for key, value in call.arguments.items() if key.isdecimal()]
+        last = max((at for at, value in enumerate(values) if isinstance(value, Inner)), default=0)
+        operands = values[last + 1 :]
+        if op == "cond":
+            return self._branches(call, bodies, operands)
+        given = list(_flat([value for value in operands if not isinstance(value, str)]))
+        if op not in LOOPS and len(bodies) == 1 and len(given) == len(bodies[0].graph["inputs"]):
+            return self._region(bodies[0], given, f"{call.name}.")
+        self._loop(call, op, bodies, [value for value in operands if isinstance(value, list)])
+        return list(call.outputs)
+
+    def _region(self, body: Inner, given: list[Any], prefix: str) -> list[str]:
+        """Writes a graph out that runs once, on what is given."""
+        pairs = zip(_inputs(body), given, strict=True)
+        names = {inner: outer.name for inner, outer in pairs if inner and isinstance(outer, Ref)}
+        return [self.storages.value(name) for name in self.run(body.graph, names, prefix)]
+
+    def _apart(self, body: Inner, names: dict[str, str], prefix: str) -> tuple[list[Node], list[str]]:
+        """The nodes of a graph, and the names of its outputs; nothing is written."""
+        begin = len(self.nodes)
+        outputs = [self.storages.value(name) for name in self.run(body.graph, names, prefix)]
+        nodes = self.nodes[begin:]
+        del self.nodes[begin:]
+        return nodes, outputs
+
+    def _branches(self, call: Call, bodies: list[Inner], operands: list[Any]) -> list[str]:
+        """The larger one is written; the constants of the other are held by the choice."""
+        given = list(_flat(operands))
+        written: list[tuple[int, list[Node], list[str]]] = []
+        for at, body in enumerate(bodies):
+            pairs = zip(_inputs(body), given, strict=True)
+            names = {inner: outer.name for inner, outer in pairs if inner and isinstance(outer, Ref)}
+            nodes, outputs = self._apart(body, names, f"{call.name}.{at}.")
+            gemms = [gemm for node in nodes for gemm in products_of(node, self._shape) or ()]
+            written.append((sum(gemm.macs for gemm in gemms), nodes, outputs))
+        _, nodes, outputs = max(written, key=lambda branch: branch[0])
+        self.nodes += nodes
+        self.remarks[f"{call.name} depends on data: counted as its branch of more products"] = None
+        read = {name for node in all_nodes(nodes) for name in node.inputs}
+        others = (name for _, rest, _ in written for node in all_nodes(rest) for name in node.inputs)
+        spared = dict.fromkeys(name for name in others if name in self.constants and name not in read)
+        condition = [value.name for value in list(call.arguments.values())[:1] if isinstance(value, Ref)]
+        for output, chosen in zip(call.outputs, outputs, strict=True):
+            inputs = (chosen, *(self.storages.value(name) for name in condition), *spared)
+            self.nodes.append(Node(call.name, "Where", inputs, (output,)))
+            spared = {}
+        return list(call.outputs)
+
+    def _loop(self, call: Call, op: str, bodies: list[Inner], operands: list[list[Any]]) -> None:
+        """One node. `scan` has (carried, sliced, other) operands, `map` (sliced, other), `while_loop` (carried, other):
+        those of the others are the same tensors in each trip."""
+        other = operands[-1] if op in LOOPS and operands else []
+        nodes: list[Node] = []
+        fresh: list[str] = []
+        outputs: list[str] = []
+        for at, body in enumerate(bodies):
+            inner, prefix = _inputs(body), f"{call.name}.{at}."
+            fixed = zip(inner[len(inner) - len(other) :], other, strict=True)
+            names = {
+                name: self.storages.value(ref.name) for name, ref in fixed if name and isinstance(ref, Ref)
+            }
+            fresh += [prefix + name for name in inner if name and name not in names]
+            more, outputs = self._apart(body, names, prefix)
+            nodes += more
+        trips = None
+        if op in SLICING and len(operands) > 1 and operands[-2]:
+            shape = self._shape(operands[-2][0].name)
+            trips = shape[0] if shape else None
+        read = dict.fromkeys(
+            self.storages.value(each.name) for each in _flat(operands) if isinstance(each, Ref)
+        )
+        inputs = tuple(name for name in read if name not in self.constants)
+        body_ = Body(tuple(nodes), tuple(fresh), tuple(outputs), trips)
+        self.nodes.append(Node(call.name, op, inputs, call.outputs, {}, body_))
+
+    def _shape(self, name: str) -> Shape:
+        return self.tensors[name].shape or ()
+
+
+def _inputs(body: Inner) -> list[str]:
+    """The names of a graph's inputs; "" for what is no tensor."""
+    return [arg["as_tensor"]["name"] if "as_tensor" in arg else "" for arg in body.graph["inputs"]]
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _local_outputs(item: Any) -> list[str]:
+    found: list[str] = []
+    for output in item["outputs"]:
+        if "as_tensor" in output:
+            found.append(output["as_tensor"]["name"])
+        elif "as_tensors" in output:
+            found += [each["name"] for each in output["as_tensors"]]
+    return found
+
+
+def _call(item: Any, names: Mapping[str, str], prefix: str, position: int) -> Call:
+    """A node of the schema; tensors under the names that `names` gives them, others under their own."""
+    target = item["target"].removeprefix("torch.ops.")
+    _, _, rest = target.partition(".")
+    op = rest.partition(".")[0] if target.startswith("aten.") else target
+    arguments = {
+        argument["name"] or f"{at}": _value(argument["arg"], names)
+        for at, argument in enumerate(item["inputs"])
+    }
+    outputs = tuple(names.get(output, output) for output in _local_outputs(item))
+    if not all(isinstance(output, str) for output in outputs):
+        raise TypeError("a name that is no text")
+    name = prefix + item["name"] if item.get("name") else next(iter(outputs), f"{prefix}node_{position}")
+    return Call(name, op or "_".join(target.split(".")), arguments, outputs)
+
+
+def _value(argument: Any, names: Mapping[str, str]) -> Any:
+    """A tensor as a `Ref`, a graph as a `Body`, numbers and texts as they are, None for everything else."""
+    (kind, content), *_ = argument.items()
+    if kind == "as_tensor":
+        return _ref(content, names)
+    if kind == "as_graph":
+        return Inner(content["graph"])
+    if kind in ("as_tensors", "as_optional_tensors"):
+        return [_optional(each, names) for each in content]
+    if kind in ("as_int", "as_float", "as_bool", "as_string", "as_ints", "as_floats", "as_bools"):
+        return content
+    if kind == "as_sym_ints":
+        return [each.get("as_int") for each in content]
+    return None
+
+
+def _ref(tensor: Any, names: Mapping[str, str]) -> Ref:
+    return Ref(names.get(tensor["name"], tensor["name"]))
+
+
+def _optional(item: Any, names: Mapping[str, str]) -> Ref | None:
+    tensor = item if "name" in item else item.get("as_tensor")
+    return _ref(tensor, names) if tensor else None
