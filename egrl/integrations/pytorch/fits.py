@@ -22,8 +22,10 @@ from hwsim.training.least import fastest_within, floor_bytes, least_peak
 from workloads.errors import InputError
 
 Plan = NDArray[np.int16]
-SHARE = 0.25
+SHARE = 0.1
 """Of the time limit of a search: for each least peak at another batch."""
+KNOWN = 3
+"""Plans of other batches, the last ones, with which the search at another begins."""
 NAMED = 5
 """Tensors that are named at the peak."""
 AS_MEASURED = Rates()
@@ -148,7 +150,7 @@ class _Question:
         same = [plan for plan in self._found if len(plan) == len(step.everything)]
         if any(self._fits(step, plan) for plan in same):
             return True
-        self._found.append(least_peak(step.joint.step, step.tables, SHARE * self._seconds))
+        self._found.append(least_peak(step.joint.step, step.tables, SHARE * self._seconds, same[-KNOWN:]))
         return self._fits(step, self._found[-1])
 
     def _affine(self, batch: int) -> Callable[[int], FitStep] | None:

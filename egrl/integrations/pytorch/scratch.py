@@ -4,8 +4,9 @@ Sources: PyTorch's kernels (`aten/src/ATen/native/`), and what they took when th
 Convolutions (`mkldnn/Conv.cpp`, oneDNN) copy what they read into layouts of their own, and results back. Dropout and
 masked attention make masks. Norms copy what does not lie in order.
 
-Deviations: what threads keep for themselves is left out (some hundred kilobytes), so are one by one convolutions with
-strides; on a GPU, where the library chooses an algorithm with a workspace, convolutions take nothing beside.
+Deviations: what else threads keep for themselves is left out (gradients of a weight that they add up, blocks of
+products in bfloat16), and convolutions in bfloat16 take more than is said; on a GPU, where a library chooses algorithms
+with workspaces, ops take nothing beside.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ FEW_CHANNELS = 4
 """Images with fewer channels are read as they are."""
 WIDEST = 14
 """Windows that are wider have no kernel of their own: they are written side by side for a product."""
+FLOAT_BYTES = 4
+"""Of what attention computes with."""
 OWN_GRADIENTS = 4
 """Gradients of the weight that each thread has there."""
 
@@ -89,18 +92,20 @@ def _convolution(
     return max(_image(image) + _padded(weight, 0), 2 * _bytes(out) if transposed else _padded(out, 1))
 
 
-def _convolution_backward(
-    gradient: Any, image: Any, weight: Any, bias: Any, stride: Any, pad: Any, dilation: Any, *more: Any
-) -> int:
-    """First the gradient of the image, then, beside that, the one of the weight."""
+def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *more: Any) -> int:
+    """First the gradient of the image, then, beside that, the one of the weight.
+
+    `more` are stride, padding, dilation, whether it is transposed, output padding, groups, and what is asked for.
+    """
+    strided = max(more[0]) > 1 and not more[3]
     of_image, of_weight = more[-1][:2]
     there, peak = 0, 0
     if of_image:
-        peak = max(_image(gradient) + _padded(weight, 0) + _image(image), _image(image) + _bytes(image))
+        peak = _image(gradient) + _padded(weight, 0) + _image(image)
+        peak = max(peak, (3 if strided else 2) * _bytes(image))
         there = _bytes(image)
     if of_weight:
-        made = _padded(weight, 0)
-        copies = made + max(_image(image) + _image(gradient), _bytes(weight))
+        copies = _padded(weight, 0) + max(_image(image) + _image(gradient), _bytes(weight))
         if weight.shape[-1] > WIDEST:
             copies = _bytes(weight) + _columns(gradient, image, weight)
         peak = max(peak, there + copies)
@@ -113,6 +118,25 @@ def _columns(gradient: Any, image: Any, weight: Any) -> int:
     window = math.prod(weight.shape[1:]) * math.prod(gradient.shape[2:]) * int(image.element_size())
     threads = min(image.shape[0], torch.get_num_threads())
     return int(threads * (window + OWN_GRADIENTS * _bytes(weight)))
+
+
+def _attention_blocks(query: Any, key: Any) -> tuple[int, int]:
+    """Rows of queries and of keys that a thread looks at together (`FlashAttentionKernel.cpp`)."""
+    length = query.shape[2]
+    rows = 256 if length >= 768 else 64 if length >= 192 else 32
+    return min(rows, length), min(512, key.shape[2])
+
+
+def _attention(query: Any, key: Any, value: Any, *more: Any) -> int:
+    """Scores of a block, their largest and sum by row, and the rows of the result, for each thread."""
+    rows, columns = _attention_blocks(query, key)
+    return torch.get_num_threads() * rows * (columns + 2 + query.shape[3]) * FLOAT_BYTES
+
+
+def _attention_backward(gradient: Any, query: Any, key: Any, *more: Any) -> int:
+    """Scores of a block and their gradients, for each thread."""
+    rows, columns = _attention_blocks(query, key)
+    return torch.get_num_threads() * 2 * rows * columns * FLOAT_BYTES
 
 
 def _copy(image: Any, *more: Any) -> int:
@@ -137,6 +161,8 @@ _SCRATCH: dict[Any, Callable[..., int]] = {
     aten.native_batch_norm_backward: _like,
     aten.native_dropout: _like,
     aten.native_dropout_backward: _like,
+    aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
     aten._safe_softmax: lambda image, *more: int(image.numel()),
 }
 _LOSSES = (aten.mse_loss, aten.smooth_l1_loss, aten.huber_loss, aten.binary_cross_entropy)

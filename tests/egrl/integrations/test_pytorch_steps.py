@@ -63,7 +63,7 @@ def test_the_commands_of_the_guide_go_from_python_to_a_plan_and_back(
         assert argv[0] == "egrl"
         done = CliRunner().invoke(cli, argv[1:])
         assert done.exit_code == 0, (line, done.output, done.exception)
-    assert [line.split()[1] for line in lines] == ["import", "run", "export", "run"]
+    assert [line.split()[1] for line in lines] == ["import", "run", "export", "fits", "run"]
     step = load_training("step.json")
     assert step.name == "step"
     from egrl.integrations.pytorch.step_file import load
