@@ -95,7 +95,9 @@ def network(name: str, small: bool) -> Training:
     made = (SMALL if small else FULL)[name]()
     batch = batch_of(made.inputs, 0)
     return (
-        made if small else Training(made.model, tuple(each[: max(batch // PARTS, 2)] for each in made.inputs))
+        made
+        if small
+        else Training(made.model, tuple(each[: max(batch // PARTS, 2)].clone() for each in made.inputs))
     )
 
 

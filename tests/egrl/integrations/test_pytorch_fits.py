@@ -117,7 +117,7 @@ def test_the_peak_that_is_said_is_the_one_that_is_measured(name: str, tmp_path: 
     assert [line["plan"] for line in lines.all] == [ALL, THEIRS, LEAST]
     for line in lines.all:
         assert line["said_bytes"] == pytest.approx(line["measured_bytes"], rel=0.02)
-        assert line["said_step_bytes"] == pytest.approx(line["measured_step_bytes"], rel=0.001)
+        assert line["said_step_bytes"] == pytest.approx(line["measured_step_bytes"], rel=0.005)
     assert f"| {name} |" in training_fits.table(lines)
 
 
