@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -109,7 +110,7 @@ def test_the_largest_batch_is_the_last_whose_capture_fits() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["convnext", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in NETWORKS if n != "convnext")],
+    ["unet", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in NETWORKS if n != "unet")],
 )
 def test_the_peak_that_is_said_is_the_one_that_is_measured(name: str, tmp_path: Path) -> None:
     lines = training_fits.Lines(tmp_path / "fits.jsonl", training_fits.KEYS)
@@ -332,10 +333,8 @@ def test_what_the_optimizer_needs_alone_is_said() -> None:
 
 @pytest.mark.slow
 def test_pytorchs_plan_is_what_its_partitioner_saves() -> None:
-    with without_data():
-        model, x = loss_of(), torch.randn(ROWS, WIDTH)
-    step = FitSteps(model, [x], 0, "none", RATES, "loss").given
-    assert step.peak_bytes(step.theirs()) <= step.peak_bytes(step.everything)
-    peak, _ = measured(network("mlp", True), "aot_eager")
-    found, plans, _ = said("mlp", True)
-    assert simulate(found.tables, plans[THEIRS][None])[1][0] == pytest.approx(peak, rel=0.01)
+    peak, _ = measured(network("llama", True), "aot_eager")
+    found, plans, _ = said("llama", True)
+    passes = simulate(found.tables, np.stack([plans[THEIRS], plans[ALL]]))[1]
+    assert passes[0] == pytest.approx(peak, rel=0.01)
+    assert passes[0] < 0.97 * passes[1]
