@@ -12,6 +12,7 @@ from torch import nn
 
 from egrl.integrations.pytorch import asked
 from egrl.integrations.pytorch.peak import peak_of
+from hwsim.training import least
 from hwsim.training.exact import solve
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
@@ -24,8 +25,9 @@ QUIET = [
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No graph of another test; and `exact` searches for so many looks at a clock, not seconds."""
-    monkeypatch.setattr(solve, "clock", Ticking().monotonic)
+    """No graph of another test; and searches last for so many looks at a clock, not seconds."""
+    for module in (solve, least):
+        monkeypatch.setattr(module, "clock", Ticking().monotonic)
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()

@@ -60,9 +60,5 @@ def compare(
         return Outcome(word, f"{name}: {(text or [''])[0]}"[:160])
     off = difference(found, wanted)
     most = kind.compiled_tolerance if backend == "inductor" else kind.tolerance
-    lines = [
-        line
-        for line in said.getvalue().splitlines()
-        if "planned" in line or "proved" in line
-    ]
+    lines = [line for line in said.getvalue().splitlines() if "planned" in line or "proved" in line]
     return Outcome(RIGHT if off <= most else WRONG, f"{off:.1e} {' '.join(lines)}"[:200])

@@ -81,6 +81,8 @@ def _all_plans(step: TrainingStep, t: Tables) -> Iterator[tuple[str, Plan]]:
     seconds, size = t.seconds[t.maker[decided]], t.size_bytes[decided]
     count = len(decided)
     yield "keep all", np.full(count, KEEP, np.int16)
+    if not count:
+        return
     order = np.argsort(-seconds / size, kind="stable")
     shares = np.cumsum(size[order]) / size.sum()
     for k in range(SHARES, 0, -1):

@@ -14,7 +14,6 @@ op of PyTorch takes beside its results is what it took when it ran alone; ops th
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
@@ -24,12 +23,12 @@ from torch import fx
 from torch._guards import detect_fake_mode
 from torch._inductor import config as _config
 from torch.multiprocessing import reductions as _reductions
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map_only
 
+from egrl.integrations.pytorch.counted import Counted, tensors_of
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.partition import Cut, partition
-from egrl.integrations.pytorch.peak import given_bytes
 from egrl.integrations.pytorch.times import TIMES
 
 config: Any = _config
@@ -181,45 +180,13 @@ class _Nothing:
         return self
 
 
-class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of the storages that ops make, until nothing holds them.
+class _Bytes(Counted):  # type: ignore[no-untyped-call]
+    """Counts the bytes of generated code, with what ops of PyTorch take while they run."""
 
-    Attributes:
-        now: bytes that are held.
-        most: the most so far, with what ops take while they run.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.now = self.most = 0
-        self._known: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before, kwargs = self.now, kwargs or {}
-        result = func(*args, **kwargs)
-        made = _tensors(result)
-        for tensor in made:
-            self._add(tensor.untyped_storage(), tensor.device)
-        within = (
-            0 if not made or _makes_no_more(func) else TIMES.peak_bytes(_node(func, args, kwargs, result))
-        )
-        self.most = max(self.most, self.now, before + within)
-        return result
-
-    def ignore(self, tensors: Iterable[Any]) -> None:
-        """Never count these."""
-        for tensor in _tensors(tensors):
-            self._known.add(tensor.untyped_storage())
-
-    def _add(self, storage: torch.UntypedStorage, device: torch.device) -> None:
-        if storage not in self._known:
-            self._known.add(storage)
-            size = given_bytes(storage.nbytes(), device)  # of a tensor without data the storage says "meta"
-            self.now += size
-            weakref.finalize(storage, self._free, size)
-
-    def _free(self, size: int) -> None:
-        self.now -= size
+    def within_bytes(self, func: Any, args: Any, kwargs: Any, result: Any) -> int:
+        if not tensors_of(result) or _makes_no_more(func):
+            return 0
+        return TIMES.peak_bytes(_node(func, args, kwargs, result))
 
 
 def _is_copied(gradient: Any, of: Any) -> bool:
@@ -282,11 +249,7 @@ def _output(module: fx.GraphModule) -> fx.Node:
     return next(iter(module.graph.find_nodes(op="output")))
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
 def _storages(nodes: Iterable[Any]) -> set[Any]:
     """Those of the values of nodes."""
     values = [node.meta.get("val") for node in nodes if isinstance(node, fx.Node)]
-    return {reductions.StorageWeakRef(tensor.untyped_storage()) for tensor in _tensors(values)}
+    return {reductions.StorageWeakRef(tensor.untyped_storage()) for tensor in tensors_of(values)}

@@ -21,9 +21,10 @@ from typing import Any
 import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from egrl.integrations.pytorch import host, kept_times
+from egrl.integrations.pytorch.counted import tensors_of
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.peak import given_bytes, peak_of
 from egrl.integrations.pytorch.timing import Timing
@@ -150,7 +151,7 @@ def _measured(node: fx.Node) -> Timing:
     try:
         return _timed([_call(node) for _ in range(_copies(node, device))], device)
     except Exception:  # whatever an op raises on made-up data
-        return Timing(_moved_bytes(node) / rate_Bps(device), 0, estimated=True)
+        return Timing(moved_bytes(node) / rate_Bps(device), 0, estimated=True)
 
 
 def _copies(node: fx.Node, device: torch.device) -> int:
@@ -158,7 +159,7 @@ def _copies(node: fx.Node, device: torch.device) -> int:
     if device.type != "cuda":
         return 1
     cache = torch.cuda.get_device_properties(device).L2_cache_size
-    return min(MOST_IN_A_ROW, math.ceil(2 * cache / max(1, _moved_bytes(node))))
+    return min(MOST_IN_A_ROW, math.ceil(2 * cache / max(1, moved_bytes(node))))
 
 
 def _call(node: fx.Node) -> Callable[[], Any]:
@@ -271,20 +272,17 @@ def _run_seconds(run: Callable[[], Any], device: torch.device, row: int) -> floa
 
 def device_of(node: fx.Node) -> torch.device:
     """Where an op runs."""
-    for tensor in _tensors(
+    for tensor in tensors_of(
         [node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes)]
     ):
         return tensor.device
     return torch.device("cpu")
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
-def _moved_bytes(node: fx.Node) -> int:
+def moved_bytes(node: fx.Node) -> int:
+    """Bytes that an op reads and writes."""
     values = [node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes)]
-    return sum(tensor.numel() * tensor.element_size() for tensor in _tensors(values))
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(values))
 
 
 def _like(value: Any) -> Any:

@@ -22,7 +22,7 @@ from egrl.integrations.pytorch import board
 from workloads.load_training import load_training
 
 pytestmark = QUIET
-GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "training-files.md"
+GUIDES = Path(__file__).resolve().parents[3] / "docs" / "guides"
 
 
 STEP = """
@@ -52,7 +52,9 @@ def test_the_commands_of_the_guide_go_from_python_to_a_plan_and_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As they stand, but for the backend, whose kernels take long to compile, and fewer requests."""
-    text = GUIDE.read_text(encoding="utf-8")
+    text = "".join(
+        (GUIDES / f"{name}.md").read_text(encoding="utf-8") for name in ("training", "training-files")
+    )
     (program,) = (code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "def build" in code)
     lines = [line for code in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in code.splitlines()]
     (tmp_path / "step.py").write_text(program)
@@ -63,7 +65,7 @@ def test_the_commands_of_the_guide_go_from_python_to_a_plan_and_back(
         assert argv[0] == "egrl"
         done = CliRunner().invoke(cli, argv[1:])
         assert done.exit_code == 0, (line, done.output, done.exception)
-    assert [line.split()[1] for line in lines] == ["import", "run", "export", "run"]
+    assert [line.split()[1] for line in lines] == ["fits", "import", "run", "export", "run"]
     step = load_training("step.json")
     assert step.name == "step"
     from egrl.integrations.pytorch.step_file import load
