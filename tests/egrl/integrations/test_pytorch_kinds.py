@@ -39,7 +39,11 @@ GATE = [
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GATE)
 def test_a_kind_of_step_is_right_within_a_limit(name: str) -> None:
-    assert compare(ALL[name], "aot_eager", FRACTION).word == RIGHT
+    outcome = compare(ALL[name], "aot_eager", FRACTION)
+    assert outcome.word == RIGHT, str(outcome)
+    # a plan that the judge refuses would be cut as PyTorch does, and be right all the same
+    assert "from other values" not in outcome.detail
+    assert "another order" not in outcome.detail
 
 
 @pytest.mark.exhaustive
