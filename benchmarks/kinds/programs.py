@@ -82,7 +82,7 @@ class _(Net):
         return self.end(h * weight)
 
 
-@kind("flex attention", GROUP)
+@kind("flex attention", GROUP, 1e-6)
 class _(Net):
     def inputs(self) -> tuple[Any, ...]:
         return (batch().float(),)
