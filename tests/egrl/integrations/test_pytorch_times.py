@@ -115,7 +115,9 @@ def test_what_a_gpu_makes_is_planned_with_what_its_allocator_gives(monkeypatch: 
 
 
 OTHER = """
+import torch
 from egrl.integrations.pytorch import kept_times
+torch.set_num_threads({threads})
 print("begins", flush=True)
 with kept_times.alone():
     print(len(kept_times.read()))
@@ -129,9 +131,11 @@ def test_one_process_measures_and_another_waits_and_reads_what_it_found(
     graph, order = joint(), []
     times = Times({}, on_disk=True)
     original = times._time_alone
+    # timings hold for a number of threads, and another test may have set it
+    program = OTHER.format(threads=torch.get_num_threads())
 
     def time_alone(*args: Any) -> None:
-        other = subprocess.Popen([sys.executable, "-c", OTHER], stdout=subprocess.PIPE, text=True)
+        other = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
         assert other.stdout is not None
         assert other.stdout.readline() == "begins\n"
         with pytest.raises(subprocess.TimeoutExpired):
