@@ -104,3 +104,33 @@ def _(wrap: Compile) -> list[Tensor]:
         loss.backward()
         results += [loss.detach(), *descend(net.parameters())]
     return results + kept(net)
+
+
+def _after(wrap: Compile, change: Any) -> list[Tensor]:
+    """What a step returns, and what it was given, is changed before its backward pass."""
+
+    class Returns(Net):
+        def forward(self, x: Tensor) -> Any:
+            h = self.a((x + 1).exp().tanh().sigmoid())
+            return self.end(h.exp().tanh().sigmoid()), h
+
+    net, results = Returns().double(), list[Tensor]()
+    step = wrap(net)
+    for _ in range(2):
+        x = batch().requires_grad_()
+        loss, h = step(x)
+        change(x, h)
+        loss.backward()
+        assert x.grad is not None
+        results += [loss.detach(), x.grad, *descend(net.parameters())]
+    return results + kept(net)
+
+
+@kind("a result is changed before the backward pass", GROUP)
+def _(wrap: Compile) -> list[Tensor]:
+    return _after(wrap, lambda x, h: h.data.zero_())
+
+
+@kind("an input with a gradient is filled anew before the backward pass", GROUP)
+def _(wrap: Compile) -> list[Tensor]:
+    return _after(wrap, lambda x, h: x.data.fill_(1.0))

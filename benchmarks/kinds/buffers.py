@@ -414,3 +414,14 @@ def _(wrap: Compile) -> list[Tensor]:
             return self.end(self.a(x) * seen)
 
     return train(Part().double(), wrap)
+
+
+@kind("a batch norm of lower precision without weights", GROUP, 1e-6, 1e-1)
+class _(Net):
+    def make(self) -> None:
+        self.norm = nn.BatchNorm1d(WIDTH, affine=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.norm.float()
+        h = self.norm(self.a(x).bfloat16()).relu()
+        return self.end(self.norm(h).double().sin())

@@ -51,7 +51,7 @@ class Partitioner(CustomPartitionerFn):
             return forward, backward
         except (UnsupportedGraphError, WrongGraphsError) as reason:
             self._say(f"{self._name}: a graph is not planned, but cut as PyTorch does by itself: {reason}")
-            never_recompute(gm, outputs)
+            never_recompute(gm, outputs, parameters)
             cut = min_cut_rematerialization_partition(
                 gm, joint_inputs, num_fwd_outputs=outputs, static_lifetime_input_indices=list(parameters)
             )
@@ -68,6 +68,10 @@ class Partitioner(CustomPartitionerFn):
     def uuid(self) -> str:
         """What caches of compiled graphs see: they hold the graphs after the cut, so that any plan may share them."""
         return "egrl"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Partitioner:
+        """Itself: a copy of a compiled module is planned as the module is."""
+        return self
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         """Pickled as its `uuid`: PyTorch pickles its settings, of which this is one, to name what it caches."""

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch._inductor.config as _inductor
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+from egrl.integrations.pytorch.reached import all_modules_of
 
 inductor: Any = _inductor
 ROUNDING = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float32: 1e-5, torch.complex64: 1e-5}
@@ -34,7 +38,6 @@ def checked(
     model: Any,
     compiled: Any,
     plain: Callable[[], Callable[..., Any]],
-    modules: Sequence[nn.Module],
     backend: str,
     say: Callable[[str], object],
 ) -> Any:
@@ -45,7 +48,7 @@ def checked(
         if waiting and torch.is_grad_enabled():
             waiting.clear()
             same = backend != "inductor" or bool(inductor.fallback_random)
-            hold(model, called, plain, modules, args, kwargs, same, say)
+            hold(model, called, plain, all_modules_of(model, args, kwargs), args, kwargs, same, say)
 
     if isinstance(compiled, nn.Module):
         compiled.register_forward_pre_hook(
@@ -132,6 +135,8 @@ def _outcome(
         gradients = torch.autograd.grad(roots, list(sources.values()), ones, allow_unused=True)
         found |= {name: each for name, each in zip(sources, gradients, strict=True) if each is not None}
     found |= parameters | dict(_named(modules, "buffers"))
+    left = ((f"the gradient that the step left of {name}", each.grad) for name, each in parameters.items())
+    found |= {name: gradient for name, gradient in left if gradient is not None}
     found |= {f"input {number}": each for number, each in enumerate(inputs)}
     copies = {name: each.detach().clone() for name, each in found.items()}
     return copies | {"the random state": torch.get_rng_state()}
@@ -195,29 +200,53 @@ def _copied(tree: Any) -> Any:
 
 @contextlib.contextmanager
 def _put_back(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Parameters, buffers, attributes and the random state are afterwards what they were before."""
-    owners = [owner for module in modules for owner in module.modules()]
-    attributes = [_attributes(owner) for owner in owners]
-    tensors = list(_unique(t for module in modules for t in (*module.parameters(), *module.buffers())))
-    values = [tensor.detach().clone() for tensor in tensors]
+    """Parameters, buffers, gradients, attributes and random states are afterwards what they were before."""
+    owners = {id(owner): owner for module in modules for owner in module.modules()}.values()
+    attributes = [(owner, _attributes(owner)) for owner in owners]
+    held = [value for _, kept in attributes for value in tree_leaves(list(kept.values()))]
+    tensors = list(_unique([*(t for m in modules for t in (*m.parameters(), *m.buffers())), *_tensors(held)]))
+    gradients = [tensor.grad if tensor.is_leaf else None for tensor in tensors]
+    storages = {
+        t.untyped_storage().data_ptr(): t.untyped_storage() for t in tensors if t.layout is torch.strided
+    }
+    values: list[tuple[Any, Any]] = [(storage, _clone(storage)) for storage in storages.values()]
+    values += [(grad, grad.detach().clone()) for grad in gradients if grad is not None]
+    shapes = [(tensor, tuple(tensor.shape), tensor.data) for tensor in tensors]
+    chance = random.getstate(), np.random.get_state()  # noqa: NPY002  (the state that users draw from)
     with torch.random.fork_rng():
         try:
             yield
         finally:
-            for owner, kept in zip(owners, attributes, strict=True):
-                owner.__dict__.update(_copy_dicts(kept))
-            for tensor, value in zip(tensors, values, strict=True):
-                tensor.data.copy_(value)
+            for owner, kept in attributes:
+                owner.__dict__.clear()
+                owner.__dict__.update(_copies(kept))
+            for tensor, shape, data in shapes:
+                if tuple(tensor.shape) != shape:
+                    tensor.data = data
+            with torch.no_grad():
+                for thing, value in values:
+                    thing.copy_(value)
+            for tensor, grad in zip(tensors, gradients, strict=True):
+                if tensor.is_leaf:
+                    tensor.grad = grad
+            random.setstate(chance[0])
+            np.random.set_state(chance[1])  # noqa: NPY002
+
+
+def _clone(storage: Any) -> Any:
+    return storage.clone()
 
 
 def _attributes(owner: nn.Module) -> dict[str, Any]:
-    return _copy_dicts(owner.__dict__)
+    return _copies(owner.__dict__)
 
 
-def _copy_dicts(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of a module with copies of the tables of its parameters and buffers, which may be set anew."""
-    tables = ("_buffers", "_parameters")
-    return {key: dict(value) if key in tables else value for key, value in attributes.items()}
+def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of a module with copies of tables and lists, which may be changed."""
+    return {
+        key: value.copy() if isinstance(value, dict | list | set) else value
+        for key, value in attributes.items()
+    }
 
 
 def _unique(tensors: Iterable[Tensor]) -> Iterable[Tensor]:

@@ -107,7 +107,7 @@ class _Reader:
             raise UnsupportedGraphError("the graph has no backward pass")
         writes = [node for node in module.graph.nodes if is_mutable(node) and node not in self._backward]
         self._forward = _all_inputs([*self._returned[0], *writes])
-        self._unsteady = unsteady(module, forward_outputs)
+        self._unsteady = unsteady(module, forward_outputs, set(parameters))
         self._values: list[Value] = []
         self._nodes: list[fx.Node] = []
         self._number: dict[fx.Node, int] = {}
@@ -244,9 +244,9 @@ _CHILD = re.compile(r"\.?_modules\['([^']+)'\]")
 """What it calls a module within another in PyTorch 2.9."""
 
 
-def never_recompute(module: fx.GraphModule, forward_outputs: int) -> None:
+def never_recompute(module: fx.GraphModule, forward_outputs: int, parameters: Sequence[int]) -> None:
     """Tell PyTorch's own partitioner, too, what must not run again: by itself it does not look at what changes."""
-    gone = unsteady(module, forward_outputs)
+    gone = unsteady(module, forward_outputs, set(parameters))
     for node in module.graph.nodes:
         known = isinstance(node.target, torch._ops.OpOverload) and not is_mutable(node)
         if known and (not _recomputable(node) or reads(node, gone)):

@@ -97,10 +97,12 @@ class _Machine:
     Attributes:
         memory: for each storage its term.
         drawn: the names of the ops that draw random numbers, as they ran.
+        constants: what the attributes show that graphs name.
     """
 
     def __init__(self, terms: _Terms) -> None:
         self.terms, self.memory, self.drawn = terms, list[int](), list[str]()
+        self.constants: dict[str, _Shown] = {}
 
     def new(self, term: int) -> _Shown:
         self.memory.append(term)
@@ -128,7 +130,10 @@ class _Machine:
             if node in env:
                 continue
             if node.op == "get_attr":
-                env[node] = self.new(self.terms("constant", str(node.target)))
+                name = str(node.target)
+                if name not in self.constants:
+                    self.constants[name] = self.new(self.terms("constant", name))
+                env[node] = self.constants[name]
             elif node.op == "call_function":
                 args, kwargs = fx.map_arg((node.args, node.kwargs), env.__getitem__)
                 env[node] = self._op(node, args, kwargs)
@@ -146,16 +151,17 @@ class _Machine:
         if name in SAME:
             return self.new(self.content(args[0]))
         if name in IN_TRAINING and args[IN_TRAINING[name]] is True:
-            if str(target) == NORM:
+            if str(target) == NORM and _one_type(node):
                 return self._norm(node, args, kwargs)
-            args = (*args[:3], None, None, *args[5:])
+            if str(target) != NORM:
+                args = (*args[:3], None, None, *args[5:])
         written = _written(target, args, kwargs)
         if written:
             return self._write(node, args, kwargs, written)
         if _is_view(target) and isinstance(args[0], _Shown):
             if name in SHOWN_AS_IT_IS:
                 return args[0]
-            rest = self.content((str(target), args[1:], dict(kwargs)))
+            rest = self.content((str(target), args[1:], dict(kwargs), _layout(node)))
             return _Shown(args[0].storage, (*args[0].path, rest))
         return self._fresh(node, args, kwargs, draws=_draws(target, args, kwargs))
 
@@ -203,6 +209,7 @@ class Meaning:
         self._change(machine, returned)
         self._returned = [machine.content(each) for each in returned]
         self._memory, self._drawn = machine.memory[: len(self._names)], machine.drawn
+        self._constants = {name: machine.content(shown) for name, shown in machine.constants.items()}
 
     def _machine(self) -> _Machine:
         """A machine whose first storages hold what is given to the joint graph."""
@@ -241,9 +248,11 @@ class Meaning:
         tensors = iter([each for each, is_tensor in zip(saved, kinds, strict=True) if is_tensor])
         numbers = iter([each for each, is_tensor in zip(saved, kinds, strict=True) if not is_tensor])
         needed: dict[fx.Node, Any] = {}
+        tangents = [name for name in self._names if not name.startswith("primals")]
         for node in backward.find_nodes(op="placeholder"):
-            if node.name in self._names and not node.name.startswith("primals"):
+            if node.name in tangents:
                 needed[node] = self._given(node)
+                del tangents[: tangents.index(node.name) + 1]
                 continue
             found = next(tensors if _is_tensor(node) else numbers, None)
             if found is None:
@@ -252,6 +261,13 @@ class Meaning:
         return needed
 
     def _compare(self, found: Sequence[Any], machine: _Machine) -> None:
+        if len(found) != len(self._returned):
+            raise WrongGraphsError(
+                f"{len(found)} results and gradients are returned, not {len(self._returned)}"
+            )
+        for name, shown in machine.constants.items():
+            if machine.content(shown) != self._constants.get(name):
+                raise WrongGraphsError(f"the constant {name} does not hold in the end what it should")
         for number, (ours, wanted) in enumerate(zip(found, self._returned, strict=True)):
             if ours != wanted:
                 at = number - self._outputs
@@ -299,6 +315,19 @@ def _changed_outside(joint: fx.Graph) -> dict[int, str]:
         for number, desc in outside
         if type(desc).__name__ == "InputMutationAOTOutput" and repr(desc.mutated_input) in inputs
     }
+
+
+def _layout(node: fx.Node) -> Any:
+    """What `as_strided` depends on beside the content of what it is given: how that lies in memory."""
+    given: Any = node.args[0].meta.get("val") if isinstance(node.args[0], fx.Node) else None
+    strided = "as_strided" in str(node.target) and isinstance(given, torch.Tensor)
+    return (tuple(given.stride()), given.storage_offset()) if strided else ()
+
+
+def _one_type(node: fx.Node) -> bool:
+    """True if a norm's input and statistics are of one type: only then it returns the same without statistics."""
+    given = [node.args[0], *node.args[3:5]]
+    return len({each.meta["val"].dtype for each in given if isinstance(each, fx.Node)}) == 1
 
 
 def _is_tensor(node: Any) -> bool:

@@ -128,7 +128,7 @@ def _compiler(backends: _Backends, check: bool) -> Callable[..., Any]:
         compiled = original(model, backend=planned, dynamic=bool(dynamic), **kwargs)
         if check:
             plain = functools.partial(original, model, backend=backend, dynamic=bool(dynamic), **kwargs)
-            compiled = checked(model, compiled, plain, modules_of(model), backend, report.say)
+            compiled = checked(model, compiled, plain, backend, report.say)
         return _watched(compiled, planned, report)
 
     return compile_within
@@ -261,7 +261,8 @@ class _Backends:
         """That of a module or function, with a backend of PyTorch."""
         owner = getattr(model, "__self__", model)
         key: Any = id(model)
-        if isinstance(owner, torch.nn.Module):
+        lazy = torch.nn.parameter.is_lazy
+        if isinstance(owner, torch.nn.Module) and not any(map(lazy, owner.parameters())):
             sizes = tuple((each.shape, each.dtype, each.device) for each in owner.parameters())
             key = (type(owner).forward, sizes)
         key = (key, str(backend), dynamic)

@@ -29,9 +29,19 @@ def _in_training(node: fx.Node, target: Any) -> bool:
     return node.target is target and len(node.args) > TRAIN[target] and node.args[TRAIN[target]] is True
 
 
+def _repeats(node: fx.Node) -> bool:
+    """True for a batch norm in training whose statistics have the type of its input: others decide types of results."""
+    if not _in_training(node, _NORM):
+        return False
+    given = [
+        each.meta["val"].dtype for each in (node.args[0], *node.args[STATISTICS]) if isinstance(each, fx.Node)
+    ]
+    return len(set(given)) == 1
+
+
 def read_by(node: fx.Node) -> list[fx.Node]:
     """What an op reads, if it runs again: for a batch norm in training its running statistics are none of it."""
-    if not _in_training(node, _NORM):
+    if not _repeats(node):
         return node.all_input_nodes
     unread = set(node.args[STATISTICS])
     return [source for source in node.all_input_nodes if source not in unread]
@@ -40,7 +50,7 @@ def read_by(node: fx.Node) -> list[fx.Node]:
 def statistics(graph: fx.Graph) -> list[fx.Node]:
     """The running statistics of batch norms in training; each once."""
     norms = graph.find_nodes(op="call_function", target=_NORM)
-    given = [each for node in norms if _in_training(node, _NORM) for each in node.args[STATISTICS]]
+    given = [each for node in norms if _repeats(node) for each in node.args[STATISTICS]]
     return list(dict.fromkeys(each for each in given if isinstance(each, fx.Node)))
 
 
@@ -55,7 +65,7 @@ def run_again_without_statistics(forward: fx.GraphModule, backward: fx.GraphModu
     """Replace batch norms that the backward graph runs again; statistics that are saved for that alone are no more."""
     graph = backward.graph
     for node in graph.find_nodes(op="call_function", target=_NORM):
-        if not _in_training(node, _NORM):
+        if not _repeats(node):
             continue
         with graph.inserting_before(node):
             again = graph.call_function(

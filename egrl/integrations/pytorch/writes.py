@@ -98,18 +98,24 @@ def changed(graph: fx.Graph, backward: Collection[fx.Node]) -> set[fx.Node]:
     return found | {node for node in graph.find_nodes(op="placeholder") if node.meta.get("desc") in outside}
 
 
-def unsteady(module: fx.GraphModule, forward_outputs: int) -> set[fx.Node]:
+def unsteady(module: fx.GraphModule, forward_outputs: int, parameters: Collection[int]) -> set[fx.Node]:
     """The owners of memory that has, or may have, another value when the backward pass begins.
 
-    That is what the step changes, and each input or buffer without a gradient that no op of the backward pass reads:
-    eager mode does not keep it, so that a loop may fill it anew before the backward pass.
+    That is what the step changes; and of what no op of the backward pass reads, so that eager mode does not hold it:
+    inputs, buffers, and results, which others may fill anew or change before the backward pass. `parameters` are the
+    positions of parameters and buffers among the primals; one with a gradient is taken to stay.
     """
     backward = in_backward(module.graph)
     read = {owner(source) for node in backward for source in node.all_input_nodes}
     primals = [node for node in module.graph.nodes if partitioners._is_primal(node)]
-    gradients = partitioners._extract_fwd_bwd_outputs(module, num_fwd_outputs=forward_outputs)[1]
-    without = {node for node, gradient in zip(primals, gradients, strict=False) if gradient is None}
-    return changed(module.graph, backward) | (without - read)
+    results, gradients = partitioners._extract_fwd_bwd_outputs(module, num_fwd_outputs=forward_outputs)[:2]
+    given = {
+        node
+        for number, (node, gradient) in enumerate(zip(primals, gradients, strict=False))
+        if gradient is None or number not in parameters
+    }
+    returned = {owner(node) for node in results if isinstance(node, fx.Node)}
+    return changed(module.graph, backward) | ((given | returned) - read)
 
 
 def reads(node: fx.Node, owners: Collection[fx.Node]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,72 @@ def _trained(asked: dict[str, Any]) -> list[Tensor]:
 @pytest.mark.slow
 def test_a_step_that_is_right_goes_on_as_if_nothing_had_been_checked() -> None:
     for ours, without in zip(_trained({"check": True}), _trained({}), strict=True):
+        assert torch.equal(ours, without)
+
+
+class Small(nn.Module):
+    """Keeps statistics, a list, a table and a tensor that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+        self.seen: list[float] = []
+        self.counts = {"runs": 0}
+        self.scale = torch.ones(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.a(x)).sin() * self.scale.exp()
+        self.scale.mul_(0.5)
+        self.counts["runs"] += 1
+        self.seen.append(1.0)
+        return y.square().mean()
+
+
+class Trainer:
+    def __init__(self, model: nn.Module) -> None:
+        self.models = [model]
+
+    def step(self, x: Tensor) -> Tensor:
+        return self.models[0](x)
+
+
+def _with_backward(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    def step(x: Tensor) -> Tensor:
+        loss = model(x)
+        loss.backward()
+        return loss.detach()
+
+    return step
+
+
+WAYS: dict[str, Callable[[nn.Module], Callable[[Tensor], Tensor]]] = {
+    "in a table": lambda model: (lambda table: lambda x: table["model"](x))({"model": model}),
+    "as a default": lambda model: lambda x, model=model: model(x),
+    "by a partial function": lambda model: functools.partial(lambda model, x: model(x), model),
+    "by an object": lambda model: Trainer(model).step,
+    "with its backward pass": _with_backward,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_model_that_is_reached_otherwise_is_put_back_too(way: str) -> None:
+    def trained(asked: dict[str, Any]) -> list[Tensor]:
+        torch.manual_seed(3)
+        torch._dynamo.reset()
+        model, results = Small(), []
+        with training.memory_limit(fraction=1.0, quiet=True, **asked):
+            step = torch.compile(WAYS[way](model), backend="aot_eager")
+        for _ in range(2):
+            loss = step(torch.randn(16, 8))
+            if loss.requires_grad:
+                loss.backward()
+            results.append(loss.detach())
+        gradients = [parameter.grad for parameter in model.parameters()]
+        counts = torch.tensor([model.counts["runs"], len(model.seen)])
+        return [*results, *gradients, *model.buffers(), model.scale, counts]
+
+    for ours, without in zip(trained({"check": True}), trained({}), strict=True):
         assert torch.equal(ours, without)
 
 

@@ -180,6 +180,11 @@ def _another_source(graphs: Graphs) -> None:
     node.args = (node.args[0], node.args[0])
 
 
+def _one_result_less(graphs: Graphs) -> None:
+    (output,) = graphs.backward.find_nodes(op="output")
+    output.args = (output.args[0][:-1],)
+
+
 BROKEN = {
     "an update runs before its reader": (_update_first, "is computed from other values: primals"),
     "an old value is copied after its change": (
@@ -201,6 +206,7 @@ BROKEN = {
     "an op has another number": (_another_number, "does not hold in the end what it should"),
     "a value is not saved": (_not_saved, "which is not saved"),
     "a view shows another part": (_another_part, "result 0 of the forward pass"),
+    "a gradient is missing": (_one_result_less, "results and gradients are returned, not"),
     "another op runs": (_another_op, "the gradient of primals"),
     "a tensor is updated by itself": (_another_source, "does not hold in the end what it should"),
 }
