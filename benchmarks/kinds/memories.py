@@ -211,3 +211,13 @@ class _(Net):
         y = self.a(x) * self.state.exp()
         z = _move(self.state, x.detach())
         return self.end(y * self.state.cos() + z)
+
+
+@kind("a running mean of one number", GROUP)
+class _(Net):
+    def make(self) -> None:
+        self.keep("mean", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean.add_(x.mean())
+        return self.end(self.a(x) - self.mean)

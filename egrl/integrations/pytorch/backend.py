@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import fx
+from torch._functorch._aot_autograd import graph_compile as _graph_compile
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
@@ -22,6 +25,7 @@ from egrl.integrations.pytorch.judge import Meaning, WrongGraphsError
 from egrl.integrations.pytorch.partition import Cut, partition
 from workloads.errors import InputError
 
+graph_compile: Any = _graph_compile
 BACKENDS = ("inductor", "aot_eager")
 HOST_BACKEND = "aot_eager"
 """The one with which values may be kept on the host: inductor orders ops anew, and copies with them."""
@@ -78,6 +82,30 @@ class Partitioner(CustomPartitionerFn):
         return str, ("egrl",)
 
 
+@contextlib.contextmanager
+def scalars_stay() -> Iterator[None]:
+    """Within it PyTorch makes no numbers of Python of scalars in float64, unless a graph has such numbers.
+
+    That pass (`tensorify_python_scalars`) takes any float64 tensor without dimensions on a processor for one, and drops
+    what changes it in place.
+    """
+    original = getattr(graph_compile, SCALARS, None)
+
+    def only_of_numbers(module: fx.GraphModule) -> None:
+        if any(isinstance(node.meta.get("val"), torch.SymFloat) for node in module.graph.nodes):
+            assert original is not None
+            original(module)
+
+    if original is None:  # another version of PyTorch
+        yield
+    else:
+        with mock.patch.object(graph_compile, SCALARS, only_of_numbers):
+            yield
+
+
+SCALARS = "_apply_tensorify_python_scalars"
+
+
 class PlannedBackend:
     """A backend of `torch.compile` that cuts graphs as a planner says, and compiles them with another backend."""
 
@@ -120,11 +148,12 @@ class PlannedBackend:
             eager = aot_autograd(
                 fw_compiler=boxed_nop, partition_fn=self._partitioner, keep_inference_input_mutations=True
             )
-            return self._counted(eager(gm, inputs))
+            with scalars_stay():
+                return self._counted(eager(gm, inputs))
         wrapper: Any = torch._TorchCompileInductorWrapper
         compiler = wrapper(kwargs.get("mode") or "default", kwargs.get("options"), self._dynamic)
         planned = torch._inductor.config.patch(custom_partitioner_fn=self._partitioner)
         # the cache of joint graphs would skip the partitioner, and with it the plan
         uncached = torch._functorch.config.patch(enable_autograd_cache=False)
-        with planned, uncached:
+        with planned, uncached, scalars_stay():
             return self._counted(compiler(gm, inputs))

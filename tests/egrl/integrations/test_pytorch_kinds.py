@@ -27,6 +27,8 @@ GATE = [
     "a view of a buffer read, the whole changed",
     "two buffers that share memory",
     "a codebook moved by its members",
+    "a running mean of one number",
+    "a result is changed before the backward pass",
     "a changed buffer and a view of it as results",
     "a graph break with a change between",
     "eager code changes a buffer between the passes",
