@@ -33,6 +33,9 @@ _BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape", "GatherElements"})
 _REWRITTEN = VIEWS | CASTS | {"Transpose"}
 """What makes of a constant the same one, written otherwise."""
 
+_MOVED = _REWRITTEN | PARTS | {"Concat", "Tile", "Gather", "GatherElements", "DepthToSpace", "SpaceToDepth"}
+"""What makes of constants one whose numbers are theirs: it is stored as they are."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -104,13 +107,13 @@ class _Fold:
         tensors, outputs = self.tensors, [name for name in node.outputs if name]
         if node.body is not None:
             return self._loop(node, node.body)
-        if all(tensors[name].constant for name in outputs):
-            return None
         if _is_computed_once(node, tensors):
             tensors |= {name: _compute(node, tensors[name], tensors) for name in outputs}
             if node.op in _REWRITTEN and node.input(0):
                 base = self._part(node.inputs[0]).base
                 self.parts |= {name: Part(base, tensors[name].elements) for name in outputs}
+            return None
+        if all(tensors[name].constant for name in outputs):
             return None
         written_back = node.op == "DequantizeLinear" and not self.results.isdisjoint(outputs)
         if written_back or not _is_view(node, tensors) or tensors[node.inputs[0]].constant:
@@ -160,10 +163,12 @@ def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tenso
         stored = 1 if node.op == "ConstantOfShape" else first.kept
     elif node.op in _REWRITTEN:
         stored = first.kept
-    if node.op in CASTS:
-        width = min(width, first.element_bytes)
-    scales = tuple(name for name in node.inputs[1:] if name) if node.op in QUANTISERS else ()
-    beside = tuple(dict.fromkeys((*first.beside, *scales))) if node.op in _REWRITTEN else ()
+    beside: tuple[str, ...] = ()
+    if node.op in _MOVED:
+        moved = [tensors[name] for name in (node.inputs if node.op == "Concat" else node.inputs[:1])]
+        width = min(width, max(each.element_bytes for each in moved))
+        scales = tuple(name for name in node.inputs[1:] if name) if node.op in QUANTISERS else ()
+        beside = tuple(dict.fromkeys((*(name for each in moved for name in each.beside), *scales)))
     read = node.inputs[:1] if node.op in QUANTISERS else node.inputs
     learned = sum(tensors[name].parameters for name in read if name)
     return replace(output, constant=True, stored=stored, element_bytes=width, beside=beside, learned=learned)

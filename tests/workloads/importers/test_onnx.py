@@ -382,6 +382,44 @@ def test_widths_are_those_of_the_file_or_the_ones_given(tmp_path):
     assert (half.ops[0].weight_bytes, half.ops[0].output_bytes, half.element_bytes.weight) == (32, 16, 0.5)
 
 
+REARRANGED = {
+    "Transpose": [{"perm": [1, 0]}],
+    "Reshape": [{}, np.array([8, 8])],
+    "Slice": [{}, np.array([0]), np.array([8])],
+    "Split": [{"num_outputs": 1}],
+    "Concat": [{"axis": 0}],
+}
+
+
+@pytest.mark.parametrize("op", REARRANGED)
+@pytest.mark.parametrize("has_values", [False, True])
+def test_a_narrow_weight_keeps_its_width_and_scales_however_it_is_rearranged(tmp_path, op, has_values):
+    net = Net(x=[4, 8])
+    attributes, *settings = REARRANGED[op]
+    widths = {TensorProto.INT8: np.int8, TensorProto.FLOAT16: np.float16}
+    eight, half = (
+        net.value(np.ones((8, 8), dtype)) if has_values else net.weight(8, 8, kind=kind)
+        for kind, dtype in widths.items()
+    )
+    scaled = net.add("DequantizeLinear", eight, net.weight(8), axis=0)
+    cast = net.add("Cast", half, to=TensorProto.FLOAT)
+    made = [net.add(op, w, *map(net.value, settings), **attributes) for w in (scaled, cast)]
+    file = net.save(tmp_path / "net.onnx", *(net.add("MatMul", "x", w) for w in made))
+    held = [(each.weight_bytes, each.parameters) for each in read(file).workload.ops]
+    assert held == [(64 + 4 * 8, 64), (128, 64)]
+
+
+def test_joined_weights_are_as_wide_as_the_widest(tmp_path):
+    net = Net(x=[4, 8])
+    parts = [
+        net.add("Cast", net.weight(8, 8, kind=kind), to=TensorProto.FLOAT)
+        for kind in (TensorProto.INT8, TensorProto.FLOAT16)
+    ]
+    w = net.add("Concat", *parts, axis=1)
+    (op,) = read(net.save(tmp_path / "net.onnx", net.add("MatMul", "x", w))).workload.ops
+    assert (op.weight_bytes, op.parameters) == (2 * 128, 128)
+
+
 def test_names_are_the_files_and_unique(tmp_path):
     net = Net(x=[2, 3])
     for name, read_, written in (("a/b", "x", "p"), ("a/b", "p", "q"), ("", "q", "r"), ("\n", "r", "s")):
