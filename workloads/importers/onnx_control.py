@@ -81,7 +81,7 @@ def _loop(reader: Reader, proto: Any) -> list[Node] | None:
     trips = _trips(reader, proto, outputs[0], most)
     finals = len(start)
     scans = [None if trips is None or shape is None else (trips, *shape) for shape in shapes[1 + finals :]]
-    body = Body(tuple(nodes), tuple(fresh), outputs[1:], trips)
+    body = Body(tuple(nodes), tuple(fresh), outputs[1:], trips, outputs[: 1 + finals])
     return [_node(reader, proto, body, [*shapes[1 : 1 + finals], *scans])]
 
 
@@ -148,7 +148,7 @@ def _scan(reader: Reader, proto: Any) -> list[Node] | None:
     found = [reader.tensors[name].shape for name in outputs]
     along = list(attributes.get("scan_output_axes", [0] * (len(outputs) - states)))
     scans = [_with_axis(shape, axis, trips) for shape, axis in zip(found[states:], along, strict=True)]
-    body = Body(tuple(nodes), tuple(fresh), outputs, trips)
+    body = Body(tuple(nodes), tuple(fresh), outputs, trips, outputs[:states])
     return [_node(reader, proto, body, [*found[:states], *scans])]
 
 

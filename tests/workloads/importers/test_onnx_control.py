@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx_counting
 import pytest
-from onnx import numpy_helper, parser
+from onnx import helper, numpy_helper, parser
 
 from workloads.errors import InputError
 from workloads.importers.read import Imported, read
@@ -123,6 +123,32 @@ def test_a_loop_that_may_end_sooner_counts_all_its_trips_with_a_remark(tmp_path)
     found = imported(tmp_path, net)
     assert found.workload.macs == 5 * 4 * 8 * 10
     assert found.remarks == ("Loop that may end sooner (last): counted with all its trips",)
+
+
+def test_what_nobody_reads_in_a_loop_is_left_out(tmp_path):
+    net = loop(n=np.array(5), go=np.array(True))
+    net.graph.output.pop()
+    net.graph.node[0].output[1] = ""
+    (op,) = imported(tmp_path, net).workload.ops
+    assert (op.gemm.macs, op.parameters, op.output_bytes) == (5 * 4 * 8 * 8, 64, 4 * 32)
+
+
+def test_what_says_whether_a_loop_ends_is_no_dead_end(tmp_path):
+    net = loop("Less(s, zero)", n=np.array(5), go=np.array(True), zero=np.float32(0))
+    (body,) = (a.g for a in net.graph.node[0].attribute)
+    body.node.insert(0, helper.make_node("ReduceSum", ["p"], ["s"], keepdims=0))
+    body.node.insert(0, body.node.pop(1 + [node.op_type for node in body.node[1:]].index("MatMul")))
+    (op,) = imported(tmp_path, net).workload.ops
+    assert op.vector_ops == 5 * (32 + 32 + 1)
+
+
+@pytest.mark.parametrize(
+    "never", [{"n": np.array(0), "go": np.array(True)}, {"n": np.array(5), "go": np.array(False)}]
+)
+def test_a_loop_that_never_runs_holds_nothing(tmp_path, never):
+    (op,) = imported(tmp_path, loop(**never)).workload.ops
+    assert (op.gemm, op.parameters, op.weight_bytes, op.vector_ops) == (None, 0, 0, 0)
+    assert (op.output_bytes, op.external_bytes) == (4 * 32, 4 * 32)
 
 
 def test_products_in_a_loop_of_unknown_length_are_refused(tmp_path):
