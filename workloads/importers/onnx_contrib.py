@@ -89,6 +89,12 @@ class Call:
         self.reader.put(self.reader.define(name), shape, self.kind(other))
         return name
 
+    def view(self, name: str, shape: Shape) -> str:
+        """A tensor in another shape: it stays where it lies."""
+        made = self.put(shape, name)
+        self.node("Identity", [name], [made])
+        return made
+
     def parts(self, name: str, shape: Shape, count: int) -> list[str]:
         """As many parts of a tensor that holds several packed together."""
         names = [self.put(shape, name) for _ in range(count)]
@@ -369,6 +375,10 @@ def _quantised(op: str, operands: int, bias: int = 0) -> Write:
 
     def write(call: Call) -> str:
         inputs = [call.scaled(i, i + 1, i + 2) for i in range(0, 3 * operands, 3)]
+        last = bool(call.number("channels_last", 0))
+        if last:
+            n, *pixels, c = call.shape(inputs[0])
+            inputs[0] = call.view(inputs[0], (n, c, *pixels))
         if bias and call.input(bias):
             inputs.append(
                 call.add("DequantizeLinear", call.input(bias), call.input(4), like=call.input(bias))
@@ -376,9 +386,12 @@ def _quantised(op: str, operands: int, bias: int = 0) -> Write:
         names = (*WINDOW, "transA", "transB", "axis", "axes", "keepdims", "count_include_pad")
         y = call.add(op, *inputs, **call.kept(*names))
         scale = 3 * operands + (1 if op == "Gemm" else 0)
-        if not call.input(scale):
-            return y
-        return call.add("QuantizeLinear", y, call.input(scale), call.input(scale + 1), like=y)
+        if call.input(scale):
+            y = call.add("QuantizeLinear", y, call.input(scale), call.input(scale + 1), like=y)
+        if last:
+            n, c, *pixels = call.shape(y)
+            y = call.view(y, (n, *pixels, c))
+        return y
 
     return write
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,21 @@ def test_quantised_ops_are_the_same_as_quantising_around_plain_ones(tmp_path):
         found[1].output_bytes,
     )
     assert found[1].parameters == 16 * 8 * 9 + 16
+
+
+def test_images_whose_channels_come_last_have_the_same_work(tmp_path):
+    found = []
+    for last, size in ((0, [1, 8, 20, 24]), (1, [1, 20, 24, 8])):
+        net = Net(x=size)
+        s, z = net.value(np.float32(0.1)), net.value(np.int8(0))
+        w = net.weight(16, 8, 3, 3, kind=TensorProto.INT8)
+        given = {"channels_last": last, **MICROSOFT}
+        y = net.add("QLinearConv", quantised(net, "x"), s, z, w, s, z, s, z, pads=[1] * 4, **given)
+        y = net.add("QLinearGlobalAveragePool", y, s, z, s, z, **given)
+        ops = imported(tmp_path, net, y).workload.ops
+        found.append([replace(op, name="", inputs=()) for op in ops[1:]])
+    assert found[0] == found[1]
+    assert (found[0][0].gemm.macs, found[0][-1].output_bytes) == (480 * 16 * 72, 16)
 
 
 def test_the_other_quantised_ops_read_and_write_bytes(tmp_path):
