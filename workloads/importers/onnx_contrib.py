@@ -235,9 +235,11 @@ def _attention(
     pairs: int = 0,
     cache: int = 1,
     length: int = 0,
+    window: int = 0,
 ) -> list[str]:
     """Attention of [B, S, H] queries; `others` are mask, past keys, past values and whatever else it reads, `length`
-    the keys with those of the past, unless 0, and `cache` the position of the first output that is a cache."""
+    the keys with those of the past, unless 0, of which a query attends to the last `window`, unless 0, and `cache` the
+    position of the first output that is a cache."""
     heads = max(1, call.number("num_heads", 1))
     query, key, value = (call.shape(name) for name in (q, k, v))
     pairs = pairs or heads
@@ -249,9 +251,17 @@ def _attention(
     for name, width in zip(call.proto.output[cache:], (query[-1] // heads, value_size), strict=False):
         shape = (*past[:-2], length, past[-1]) if past else (query[0], pairs, length, width)
         outputs.append(call.put(shape, q) if name else "")
-    given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": length}
-    call.node("Attention", [q, k, v, *others], outputs, **given)
+    keys = min(length, window) if window > 0 else length
+    read = [_last(call, name, keys) if at in (1, 2) and name else name for at, name in enumerate(others)]
+    given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": keys}
+    call.node("Attention", [q, k, v, *read], outputs, **given)
     return outputs
+
+
+def _last(call: Call, cache: str, keys: int) -> str:
+    """As many of the keys or values in a cache as are read."""
+    *heads, past, size = call.shape(cache)
+    return call.parts(cache, (*heads, keys, size), 1)[0] if keys < past else cache
 
 
 def _projected(call: Call, x: str, weight: str, past: int, others: Sequence[int]) -> list[str]:
@@ -304,7 +314,8 @@ def _grouped(call: Call) -> list[str]:
         present = call.proto.output[1] if len(call.proto.output) > 1 else ""
         length = (call.reader.stated_shape(present) or (0, 0))[-2]
     others = ["", *(call.input(i) for i in (3, 4, 5, 6, 7, 8))]
-    return _attention(call, q, k, v, others, pairs, length=length)
+    window = call.number("local_window_size", 0)
+    return _attention(call, q, k, v, others, pairs, length=length, window=window)
 
 
 # ---- norms, embeddings and element-wise ops

@@ -117,6 +117,19 @@ def test_heads_that_share_keys_and_values(tmp_path, is_packed):
     assert op.output_bytes == 4 * (4 * 128 + 2 * 64 * 2 * 16)
 
 
+@pytest.mark.parametrize(("window", "keys"), [(-1, 4096), (64, 64), (5000, 4096)])
+def test_in_a_local_window_a_query_attends_to_the_last_keys(tmp_path, window, keys):
+    caches = {"pk": [1, 2, 4095, 16], "pv": [1, 2, 4095, 16]}
+    net = Net(x=[1, 1, 128], k=[1, 1, 32], v=[1, 1, 32], **caches)
+    lengths = net.value(np.array([4095], np.int32)), net.value(np.array(4096, np.int32))
+    given = {"num_heads": 8, "kv_num_heads": 2, "local_window_size": window}
+    attention(net, "GroupQueryAttention", "x", "k", "v", "pk", "pv", *lengths, outputs=3, **given)
+    (op,) = imported(tmp_path, net, "t0", "t0_1", "t0_2").workload.ops
+    assert op.gemm.macs == 8 * keys * 32
+    assert op.external_bytes == 4 * (128 + 2 * 32 + 2 * 32 * min(keys, 4095))
+    assert op.output_bytes == 4 * (128 + 2 * 4096 * 32)
+
+
 @pytest.mark.parametrize(
     ("inputs", "keys"),
     [
