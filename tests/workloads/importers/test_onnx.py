@@ -248,6 +248,30 @@ def test_products_of_guessed_sizes_are_refused(tmp_path):
     assert read(file, allow_unknown=True).workload.macs > 0
 
 
+@pytest.mark.parametrize(
+    ("op", "sizes", "attributes"),
+    [
+        ("MatMul", [[2, 64], [32, 30]], {}),
+        ("MatMul", [[2, 64], [1, 30]], {}),
+        ("Gemm", [[2, 64], [30, 64]], {}),
+        ("Gemm", [[2, 64], [64, 30]], {"transB": 1}),
+        ("Conv", [[1, 3, 8, 8], [4, 5, 3, 3]], {}),
+        ("Conv", [[1, 4, 8, 8], [4, 4, 3, 3]], {"group": 2}),
+        ("ConvTranspose", [[1, 3, 8, 8], [4, 5, 3, 3]], {}),
+        ("Einsum", [[2, 3], [4, 5]], {"equation": "ij,jk->ik"}),
+        ("Einsum", [[2, 3], [3, 3]], {"equation": "ii,ij->j"}),
+        ("LSTM", [[7, 1, 5], [1, 32, 6], [1, 32, 8]], {"hidden_size": 8}),
+    ],
+)
+def test_products_of_shapes_that_contradict_are_refused(tmp_path, op, sizes, attributes):
+    net = Net(x=sizes[0])
+    y = net.add(op, "x", *(net.weight(*size) for size in sizes[1:]), **attributes)
+    with pytest.raises(
+        InputError, match=f"{op} of shapes that do not fit|{op}.*expected the same along one axis"
+    ):
+        read(net.save(tmp_path / "net.onnx", y))
+
+
 def test_a_guessed_size_is_that_of_the_largest_input_that_is_no_weight(tmp_path):
     net = Net(x=[4, 8])
     y = net.add("Strange", "x", net.weight(100, 100), domain="acme")
