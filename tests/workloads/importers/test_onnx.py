@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 import onnx_models
 from onnx_models import Net
 from workloads.errors import InputError
+from workloads.importers import onnx_file
 from workloads.importers.read import read
 from workloads.load import load
 from workloads.serialize import from_json, to_json
@@ -323,6 +324,37 @@ def test_functions_of_the_model_are_written_out(tmp_path):
     y = net.add("Layer", "x", net.weight(8, 8), domain="own")
     found = read(net.save(tmp_path / "net.onnx", y, functions=[function]))
     assert [(op.kind, op.parameters, op.vector_ops) for op in found.workload] == [("matmul", 64, 32)]
+
+
+@pytest.mark.parametrize(
+    ("given", "size"), [({}, (30, 64)), ({"transB": 1}, (30, 64)), ({"transB": 0}, (64, 30))]
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_call_has_the_attributes_that_its_function_has_by_default(tmp_path, given, size, nested):
+    """Written to the file's graph, or to another function."""
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    gemm = helper.make_node("Gemm", ["a", "b"], ["c"])
+    gemm.attribute.add(name="transB", type=onnx.AttributeProto.INT, ref_attr_name="transB")
+    default = [helper.make_attribute("transB", 1)]
+    inner = helper.make_function("own", "Inner", ["a", "b"], ["c"], [gemm], opsets, [], default)
+    call = helper.make_node("Inner", ["a", "b"], ["c"], domain="own", **given)
+    outer = helper.make_function("own", "Outer", ["a", "b"], ["c"], [call], opsets)
+    net = Net(x=[2, 64])
+    name, attributes = ("Outer", {}) if nested else ("Inner", given)
+    y = net.add(name, "x", net.weight(*size), domain="own", **attributes)
+    found = read(net.save(tmp_path / "net.onnx", y, functions=[inner, outer]))
+    assert [op.gemm.macs for op in found.workload] == [2 * 64 * 30]
+
+
+def test_default_attributes_may_not_grow_beyond_all_bounds(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_file, "MAX_WRITTEN_BYTES", 1000)
+    opsets, default = [helper.make_opsetid("", 20)], [helper.make_attribute("of", "x" * 600)]
+    relu = [helper.make_node("Relu", ["a"], ["b"])]
+    function = helper.make_function("own", "F", ["a"], ["b"], relu, opsets, [], default)
+    net = Net(x=[2, 3])
+    y = net.add("F", net.add("F", "x", domain="own"), domain="own")
+    said = refused(tmp_path, net.model(y, functions=[function]))
+    assert "expected at most 1000 bytes of default attributes" in said
 
 
 def _calls(*functions: tuple[str, str]) -> onnx.ModelProto:
