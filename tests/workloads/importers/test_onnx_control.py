@@ -229,6 +229,29 @@ def test_what_a_sequence_holds_is_read_where_it_is_taken_out(tmp_path):
     assert found.unknown == ()
 
 
+@pytest.mark.parametrize("held", ["", "x"])
+def test_of_an_optional_that_holds_nothing_the_other_branch_is_taken(tmp_path, held):
+    net = model(
+        """g (float[4,8] x) => (float y) {
+        made = Identity(x)
+        same = Identity(made)
+        there = OptionalHasElement(same)
+        y = If (there) <
+          then_branch = t () => (float p) { p = MatMul(x, w) },
+          else_branch = e () => (float q) { q = Relu(x) }
+        >
+    }""",
+        w=weight(8, 16),
+    )
+    kind = helper.make_tensor_type_proto(1, [4, 8])
+    net.graph.node[0].CopyFrom(helper.make_node("Optional", [held] if held else [], ["made"], type=kind))
+    found = imported(tmp_path, net)
+    assert found.workload.macs == (4 * 8 * 16 if held else 0)
+    made = helper.make_value_info("made", helper.make_optional_type_proto(kind))
+    net.graph.output.append(made)
+    assert imported(tmp_path, net).workload.macs == found.workload.macs
+
+
 def test_functions_of_other_opsets_than_the_models_are_written_out(tmp_path):
     net = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 14, "d" : 1]> g (float[4,8] x, float[8,16] w) => (float[4,16] y)'
