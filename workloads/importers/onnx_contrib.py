@@ -236,10 +236,11 @@ def _attention(
     cache: int = 1,
     length: int = 0,
     window: int = 0,
+    packed: Shape = (),
 ) -> list[str]:
     """Attention of [B, S, H] queries; `others` are mask, past keys, past values and whatever else it reads, `length`
     the keys with those of the past, unless 0, of which a query attends to the last `window`, unless 0, and `cache` the
-    position of the first output that is a cache."""
+    position of the first output that is a cache, of `packed` of them in one."""
     heads = max(1, call.number("num_heads", 1))
     query, key, value = (call.shape(name) for name in (q, k, v))
     pairs = pairs or heads
@@ -249,8 +250,8 @@ def _attention(
     outputs = [call.put((*query[:2], heads * value_size), q)]
     outputs += ["" for _ in range(cache - 1)]
     for name, width in zip(call.proto.output[cache:], (query[-1] // heads, value_size), strict=False):
-        shape = (*past[:-2], length, past[-1]) if past else (query[0], pairs, length, width)
-        outputs.append(call.put(shape, q) if name else "")
+        shape = (*past[:-2], length, past[-1]) if past else (*packed, query[0], pairs, length, width)
+        outputs.append(call.put(shape, others[1] or q) if name else "")
     keys = min(length, window) if window > 0 else length
     read = [_last(call, name, keys) if at in (1, 2) and name else name for at, name in enumerate(others)]
     given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": keys}
@@ -270,7 +271,7 @@ def _projected(call: Call, x: str, weight: str, past: int, others: Sequence[int]
     sizes = list(call.attributes.get("qkv_hidden_sizes", ())) or [call.shape(p)[-1] // 3] * 3
     q, k, v = call.split("Split", 3, p, call.constant(sizes), axis=-1)
     caches = ["", call.input(past), "", *(call.input(i) for i in others)]
-    return _attention(call, q, k, v, caches)
+    return _attention(call, q, k, v, caches, packed=(2,))
 
 
 def _self_attention(call: Call) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from onnx_models import Net
 from workloads.errors import InputError
@@ -87,6 +87,11 @@ def test_attention_with_a_cache_multiplies_all_its_keys(tmp_path):
     attention(net, "Attention", *given, outputs=2, num_heads=4)
     _, attend = imported(tmp_path, net, "t0", "t0_1").workload.ops
     assert (attend.gemm.macs, attend.output_bytes) == (2 * 512 * 64, 4 * (64 + 2 * 512 * 64))
+    first = Net(x=[1, 16, 64])
+    attention(first, "Attention", "x", first.weight(64, 192), first.weight(192), outputs=2, num_heads=4)
+    assert imported(tmp_path, first, "t0", "t0_1").workload.ops[-1].output_bytes == 4 * (
+        16 * 64 + 2 * 16 * 64
+    )
     own = Net(q=[1, 4, 1, 16], k=[1, 4, 1, 16], v=[1, 4, 1, 16], pk=[1, 4, 511, 16], pv=[1, 4, 511, 16])
     y = own.add("Attention", "q", "k", "v", "", "pk", "pv")
     (op,) = read(own.save(tmp_path / "own.onnx", y, opset=23)).workload.ops
@@ -115,6 +120,17 @@ def test_heads_that_share_keys_and_values(tmp_path, is_packed):
     (op,) = imported(tmp_path, net, "t0", "t0_1", "t0_2").workload.ops
     assert op.gemm.macs == 8 * 4 * 64 * 32
     assert op.output_bytes == 4 * (4 * 128 + 2 * 64 * 2 * 16)
+
+
+def test_a_cache_of_bytes_is_written_as_bytes(tmp_path):
+    net = Net(x=[1, 4, 128], k=[1, 4, 32], v=[1, 4, 32])
+    for name in ("pk", "pv"):
+        net.inputs.append(helper.make_tensor_value_info(name, TensorProto.INT8, [1, 2, 60, 16]))
+    lengths = net.value(np.array([63], np.int32)), net.value(np.array(64, np.int32))
+    heads = {"num_heads": 8, "kv_num_heads": 2}
+    attention(net, "GroupQueryAttention", "x", "k", "v", "pk", "pv", *lengths, outputs=3, **heads)
+    (op,) = imported(tmp_path, net, "t0", "t0_1", "t0_2").workload.ops
+    assert op.output_bytes == 4 * 4 * 128 + 2 * 64 * 2 * 16
 
 
 @pytest.mark.parametrize(("window", "keys"), [(-1, 4096), (64, 64), (5000, 4096)])
