@@ -72,12 +72,15 @@ def einsum(equation: str, shapes: Sequence[Shape]) -> tuple[list[Axes], frozense
     """The operands of an equation, and the labels of its result; axes under an ellipsis are counted from the right.
 
     Raises:
-        ValueError: the equation has not as many operands or axes as the shapes.
+        ValueError: the equation has not as many operands or axes as the shapes, or axes of one label have two sizes
+            (one of them may be 1).
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     operands = [_axes(term, shape) for term, shape in zip(terms, shapes, strict=True)]
     labels = list(dict.fromkeys(label for axes in operands for label in axes))
+    for label in labels:
+        agree(*(axes[label] for axes in operands if axes.get(label, 1) != 1))
     hidden = {label for label in labels if len(label) > 1}
     letters = right if arrow else "".join(label for label in labels if left.count(label) == 1)
     kept = {label for label in labels if label in letters} - hidden
@@ -95,6 +98,12 @@ def einsum_shape(equation: str, shapes: Sequence[Shape]) -> Shape:
     return tuple(min(sizes) and max(sizes) for sizes in found)
 
 
+def agree(*sizes: int) -> None:
+    """ValueError unless the sizes of an axis are the same."""
+    if len(set(sizes)) > 1:
+        raise ValueError(f"sizes: expected the same along one axis, received {sizes}")
+
+
 def _axes(term: str, shape: Shape) -> Axes:
     """Sizes by label; a label that stands twice (a diagonal) is one axis."""
     before, dots, after = term.partition("...")
@@ -102,10 +111,14 @@ def _axes(term: str, shape: Shape) -> Axes:
     if hidden < 0 or (hidden and not dots) or not f"a{before}{after}".isalpha():
         raise ValueError(f"term: expected the axes of {shape}, received {term!r}")
     labels = [*before, *(f"...{k}" for k in range(hidden, 0, -1)), *after]
-    return dict(zip(labels, shape, strict=True))
+    found = dict(zip(labels, shape, strict=True))
+    for label, size in zip(labels, shape, strict=True):
+        agree(found[label], size)
+    return found
 
 
 def matmul(a: Shape, b: Shape) -> tuple[list[Axes], frozenset[str]]:
-    """The operands of a matrix product as NumPy has it, and the labels of its result."""
+    """The operands of a matrix product as NumPy has it, and the labels of its result; ValueError if there is none."""
+    agree(*a[-1:], *(b[-2:-1] or b))
     rows, cols = "i" if len(a) > 1 else "", "k" if len(b) > 1 else ""
     return einsum(f"...{rows}j,...j{cols}->...{rows}{cols}", (a, b))

@@ -7,12 +7,12 @@
 - What is computed from constants alone is a constant: it is computed once, before the first inference. Rows looked up
   in a table at fixed places are not folded: the table is the parameter. Nor are products of matrices: a model that
   has them runs them.
-- Nodes whose outputs nobody reads are left out.
+- Nodes whose outputs nobody reads are left out, in loops, too; so is all of a loop that never runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -32,6 +32,9 @@ _BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape", "GatherElements"})
 
 _REWRITTEN = VIEWS | CASTS | {"Transpose"}
 """What makes of a constant the same one, written otherwise."""
+
+_MOVED = _REWRITTEN | PARTS | {"Concat", "Tile", "Gather", "GatherElements", "DepthToSpace", "SpaceToDepth"}
+"""What makes of constants one whose numbers are theirs: it is stored as they are."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +106,14 @@ class _Fold:
     def _left(self, node: Node) -> Node | None:
         tensors, outputs = self.tensors, [name for name in node.outputs if name]
         if node.body is not None:
-            return self._loop(node, node.body)
-        if all(tensors[name].constant for name in outputs):
-            return None
+            return replace(node, body=replace(node.body, nodes=tuple(self.kept(node.body.nodes))))
         if _is_computed_once(node, tensors):
             tensors |= {name: _compute(node, tensors[name], tensors) for name in outputs}
             if node.op in _REWRITTEN and node.input(0):
                 base = self._part(node.inputs[0]).base
                 self.parts |= {name: Part(base, tensors[name].elements) for name in outputs}
+            return None
+        if all(tensors[name].constant for name in outputs):
             return None
         written_back = node.op == "DequantizeLinear" and not self.results.isdisjoint(outputs)
         if written_back or not _is_view(node, tensors) or tensors[node.inputs[0]].constant:
@@ -121,15 +124,6 @@ class _Fold:
 
     def _part(self, name: str) -> Part:
         return self.parts.get(name, Part(name, self.tensors[name].elements))
-
-    def _loop(self, node: Node, body: Body) -> Node:
-        """The loop, reading what its nodes read from outside and its results are."""
-        nodes = self.kept(body.nodes)
-        inside = {*body.inputs, *(name for each in nodes for name in each.outputs)}
-        read = [*(name for each in nodes for name in data_of(each)), *body.outputs]
-        outside = [name for name in read if self._part(name).base not in inside]
-        inputs = dict.fromkeys((*node.inputs, *outside))
-        return replace(node, inputs=tuple(inputs), body=replace(body, nodes=tuple(nodes)))
 
 
 def _is_computed_once(node: Node, tensors: Mapping[str, Tensor]) -> bool:
@@ -160,10 +154,12 @@ def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tenso
         stored = 1 if node.op == "ConstantOfShape" else first.kept
     elif node.op in _REWRITTEN:
         stored = first.kept
-    if node.op in CASTS:
-        width = min(width, first.element_bytes)
-    scales = tuple(name for name in node.inputs[1:] if name) if node.op in QUANTISERS else ()
-    beside = tuple(dict.fromkeys((*first.beside, *scales))) if node.op in _REWRITTEN else ()
+    beside: tuple[str, ...] = ()
+    if node.op in _MOVED:
+        moved = [tensors[name] for name in (node.inputs if node.op == "Concat" else node.inputs[:1])]
+        width = min(width, max(each.element_bytes for each in moved))
+        scales = tuple(name for name in node.inputs[1:] if name) if node.op in QUANTISERS else ()
+        beside = tuple(dict.fromkeys((*(name for each in moved for name in each.beside), *scales)))
     read = node.inputs[:1] if node.op in QUANTISERS else node.inputs
     learned = sum(tensors[name].parameters for name in read if name)
     return replace(output, constant=True, stored=stored, element_bytes=width, beside=beside, learned=learned)
@@ -192,16 +188,45 @@ def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:
 
 def _alive(graph: ModelGraph, parts: Mapping[str, Part]) -> tuple[Node, ...]:
     """The nodes that an output of the graph depends on; all of them where the graph names no output."""
-    if not graph.outputs:
-        return graph.nodes
+    written = (name for node in graph.nodes for name in node.outputs)
+    return _Living(parts).among(graph.nodes, graph.outputs or written)
 
-    def bases(names: Iterable[str]) -> set[str]:
-        return {parts[name].base if name in parts else name for name in names if name}
 
-    wanted = bases(graph.outputs)
-    alive: list[Node] = []
-    for node in reversed(graph.nodes):
-        if wanted.intersection(node.outputs):
-            alive.append(node)
-            wanted |= bases(node.inputs)
-    return tuple(reversed(alive))
+class _Living:
+    """Leaves out nodes whose outputs nobody reads, in the bodies of loops, too."""
+
+    def __init__(self, parts: Mapping[str, Part]) -> None:
+        self.parts = parts
+
+    def among(self, nodes: Iterable[Node], results: Iterable[str]) -> tuple[Node, ...]:
+        """Those of the nodes that the results depend on."""
+        wanted = self._bases(results)
+        alive: list[Node] = []
+        for node in reversed(tuple(nodes)):
+            if wanted.intersection(node.outputs):
+                alive.append(node if node.body is None else self._loop(node, node.body, wanted))
+                wanted |= self._bases(alive[-1].inputs)
+        return tuple(reversed(alive))
+
+    def _bases(self, names: Iterable[str]) -> set[str]:
+        return {self._base(name) for name in names if name}
+
+    def _base(self, name: str) -> str:
+        return self.parts[name].base if name in self.parts else name
+
+    def _loop(self, node: Node, body: Body, wanted: Container[str]) -> Node:
+        """The loop with what its wanted results and its trips need, reading what that reads from outside."""
+        if body.trips == 0:
+            return replace(node, body=replace(body, nodes=(), outputs=()))
+        kept = body.outputs if body.needed is None else body.needed
+        pairs = tuple(zip(node.outputs, body.outputs, strict=False))
+        results = dict.fromkeys((*kept, *(inner for outer, inner in pairs if outer in wanted)))
+        nodes = self.among(body.nodes, results)
+        inside = {*body.inputs, *(name for each in nodes for name in each.outputs)}
+        read = [*(name for each in nodes for name in data_of(each)), *results]
+        outside = [name for name in read if self._base(name) not in inside]
+        outputs = node.outputs
+        if body.needed is not None:
+            outputs = tuple(outer if inner in results else "" for outer, inner in pairs)
+        inputs = tuple(dict.fromkeys((*node.inputs, *outside)))
+        return replace(node, inputs=inputs, outputs=outputs, body=replace(body, nodes=nodes))

@@ -109,12 +109,15 @@ class Body:
         inputs: names of what is another tensor in each trip: a count, what the trip before handed on, a slice.
         outputs: names of what they hand on.
         trips: how often they run in an inference; None where that is not known.
+        needed: names of what the next trip needs, whoever reads the results; None for all outputs, which then need not
+            be those of the node one by one.
     """
 
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     trips: int | None
+    needed: tuple[str, ...] | None = None
 
     @property
     def times(self) -> int:

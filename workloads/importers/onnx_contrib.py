@@ -89,6 +89,12 @@ class Call:
         self.reader.put(self.reader.define(name), shape, self.kind(other))
         return name
 
+    def view(self, name: str, shape: Shape) -> str:
+        """A tensor in another shape: it stays where it lies."""
+        made = self.put(shape, name)
+        self.node("Identity", [name], [made])
+        return made
+
     def parts(self, name: str, shape: Shape, count: int) -> list[str]:
         """As many parts of a tensor that holds several packed together."""
         names = [self.put(shape, name) for _ in range(count)]
@@ -229,9 +235,12 @@ def _attention(
     pairs: int = 0,
     cache: int = 1,
     length: int = 0,
+    window: int = 0,
+    packed: Shape = (),
 ) -> list[str]:
     """Attention of [B, S, H] queries; `others` are mask, past keys, past values and whatever else it reads, `length`
-    the keys with those of the past, unless 0, and `cache` the position of the first output that is a cache."""
+    the keys with those of the past, unless 0, of which a query attends to the last `window`, unless 0, and `cache` the
+    position of the first output that is a cache, of `packed` of them in one."""
     heads = max(1, call.number("num_heads", 1))
     query, key, value = (call.shape(name) for name in (q, k, v))
     pairs = pairs or heads
@@ -241,11 +250,19 @@ def _attention(
     outputs = [call.put((*query[:2], heads * value_size), q)]
     outputs += ["" for _ in range(cache - 1)]
     for name, width in zip(call.proto.output[cache:], (query[-1] // heads, value_size), strict=False):
-        shape = (*past[:-2], length, past[-1]) if past else (query[0], pairs, length, width)
-        outputs.append(call.put(shape, q) if name else "")
-    given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": length}
-    call.node("Attention", [q, k, v, *others], outputs, **given)
+        shape = (*past[:-2], length, past[-1]) if past else (*packed, query[0], pairs, length, width)
+        outputs.append(call.put(shape, others[1] or q) if name else "")
+    keys = min(length, window) if window > 0 else length
+    read = [_last(call, name, keys) if at in (1, 2) and name else name for at, name in enumerate(others)]
+    given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": keys}
+    call.node("Attention", [q, k, v, *read], outputs, **given)
     return outputs
+
+
+def _last(call: Call, cache: str, keys: int) -> str:
+    """As many of the keys or values in a cache as are read."""
+    *heads, past, size = call.shape(cache)
+    return call.parts(cache, (*heads, keys, size), 1)[0] if keys < past else cache
 
 
 def _projected(call: Call, x: str, weight: str, past: int, others: Sequence[int]) -> list[str]:
@@ -254,7 +271,7 @@ def _projected(call: Call, x: str, weight: str, past: int, others: Sequence[int]
     sizes = list(call.attributes.get("qkv_hidden_sizes", ())) or [call.shape(p)[-1] // 3] * 3
     q, k, v = call.split("Split", 3, p, call.constant(sizes), axis=-1)
     caches = ["", call.input(past), "", *(call.input(i) for i in others)]
-    return _attention(call, q, k, v, caches)
+    return _attention(call, q, k, v, caches, packed=(2,))
 
 
 def _self_attention(call: Call) -> list[str]:
@@ -298,7 +315,8 @@ def _grouped(call: Call) -> list[str]:
         present = call.proto.output[1] if len(call.proto.output) > 1 else ""
         length = (call.reader.stated_shape(present) or (0, 0))[-2]
     others = ["", *(call.input(i) for i in (3, 4, 5, 6, 7, 8))]
-    return _attention(call, q, k, v, others, pairs, length=length)
+    window = call.number("local_window_size", 0)
+    return _attention(call, q, k, v, others, pairs, length=length, window=window)
 
 
 # ---- norms, embeddings and element-wise ops
@@ -369,6 +387,10 @@ def _quantised(op: str, operands: int, bias: int = 0) -> Write:
 
     def write(call: Call) -> str:
         inputs = [call.scaled(i, i + 1, i + 2) for i in range(0, 3 * operands, 3)]
+        last = bool(call.number("channels_last", 0))
+        if last:
+            n, *pixels, c = call.shape(inputs[0])
+            inputs[0] = call.view(inputs[0], (n, c, *pixels))
         if bias and call.input(bias):
             inputs.append(
                 call.add("DequantizeLinear", call.input(bias), call.input(4), like=call.input(bias))
@@ -376,9 +398,12 @@ def _quantised(op: str, operands: int, bias: int = 0) -> Write:
         names = (*WINDOW, "transA", "transB", "axis", "axes", "keepdims", "count_include_pad")
         y = call.add(op, *inputs, **call.kept(*names))
         scale = 3 * operands + (1 if op == "Gemm" else 0)
-        if not call.input(scale):
-            return y
-        return call.add("QuantizeLinear", y, call.input(scale), call.input(scale + 1), like=y)
+        if call.input(scale):
+            y = call.add("QuantizeLinear", y, call.input(scale), call.input(scale + 1), like=y)
+        if last:
+            n, c, *pixels = call.shape(y)
+            y = call.view(y, (n, *pixels, c))
+        return y
 
     return write
 

@@ -81,7 +81,7 @@ def _loop(reader: Reader, proto: Any) -> list[Node] | None:
     trips = _trips(reader, proto, outputs[0], most)
     finals = len(start)
     scans = [None if trips is None or shape is None else (trips, *shape) for shape in shapes[1 + finals :]]
-    body = Body(tuple(nodes), tuple(fresh), outputs[1:], trips)
+    body = Body(tuple(nodes), tuple(fresh), outputs[1:], trips, outputs[: 1 + finals])
     return [_node(reader, proto, body, [*shapes[1 : 1 + finals], *scans])]
 
 
@@ -148,7 +148,7 @@ def _scan(reader: Reader, proto: Any) -> list[Node] | None:
     found = [reader.tensors[name].shape for name in outputs]
     along = list(attributes.get("scan_output_axes", [0] * (len(outputs) - states)))
     scans = [_with_axis(shape, axis, trips) for shape, axis in zip(found[states:], along, strict=True)]
-    body = Body(tuple(nodes), tuple(fresh), outputs, trips)
+    body = Body(tuple(nodes), tuple(fresh), outputs, trips, outputs[:states])
     return [_node(reader, proto, body, [*found[:states], *scans])]
 
 
@@ -296,11 +296,21 @@ def _same(reader: Reader, proto: Any) -> list[Node] | None:
 
 
 def _identity(reader: Reader, proto: Any) -> list[Node] | None:
-    return None if not proto.input or _members(reader, proto) is None else _same(reader, proto)
+    """None of a tensor: it is a node then."""
+    return None if not proto.input or reader.scope[proto.input[0]] in reader.tensors else _same(reader, proto)
+
+
+def _optional(reader: Reader, proto: Any) -> list[Node] | None:
+    """An optional that holds nothing is the name of no tensor and no sequence."""
+    if proto.input and proto.input[0]:
+        return _same(reader, proto)
+    reader.define(proto.output[0])
+    return []
 
 
 def _is_there(reader: Reader, proto: Any) -> list[Node] | None:
-    value = np.array(bool(proto.input and proto.input[0]))
+    held = reader.scope[proto.input[0]] if proto.input and proto.input[0] else ""
+    value = np.array(held in reader.tensors or held in reader.sequences)
     reader.alias(proto.output[0], _constant(reader, proto, "there", value))
     return []
 
@@ -318,7 +328,7 @@ WRITERS: dict[str, Writer] = {
     "SequenceLength": _length,
     "ConcatFromSequence": _joined,
     "Identity": _identity,
-    "Optional": _same,
+    "Optional": _optional,
     "OptionalGetElement": _same,
     "OptionalHasElement": _is_there,
 }

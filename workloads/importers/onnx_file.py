@@ -66,6 +66,7 @@ def _parse(onnx: Any, data: bytes, file: str) -> Any:
         raise InputError(f"{file}: expected an ONNX model with nodes, found none")
     if not model.functions:
         return model
+    _give_defaults(model, file)
     _check_calls(model, file)
     try:
         return onnx.inliner.inline_local_functions(model, convert_version=True)
@@ -88,6 +89,31 @@ def _with_definitions(onnx: Any, model: Any) -> Any:
         return model
 
 
+def _give_defaults(model: Any, file: str) -> None:
+    """Write to calls the attributes that they leave to their function's default: ONNX's inliner drops these."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    room = MAX_WRITTEN_BYTES
+    for nodes in (model.graph.node, *(f.node for f in model.functions)):
+        for node in tuple(_all_nodes(nodes)):
+            if _called(node) not in functions:
+                continue
+            given = {attribute.name for attribute in node.attribute}
+            defaults = functions[_called(node)].attribute_proto
+            missing = [default for default in defaults if default.name not in given]
+            room -= sum(default.ByteSize() for default in missing)
+            if room < 0:
+                raise InputError(
+                    f"{file}: expected at most {MAX_WRITTEN_BYTES} bytes of default attributes once functions are"
+                    " written out, found more"
+                )
+            node.attribute.extend(missing)
+
+
+def _called(node: Any) -> tuple[str, str, str]:
+    """Which function a node (NodeProto) calls, if there is one."""
+    return node.domain, node.op_type, node.overload
+
+
 def _check_calls(model: Any, file: str) -> None:
     """InputError if the functions of a model call themselves, or are too much once they are written out."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
@@ -98,8 +124,8 @@ def _check_calls(model: Any, file: str) -> None:
     def size(nodes: Iterable[Any]) -> tuple[int, int]:
         count = total = 0
         for node in _all_nodes(nodes):
-            called = (node.domain, node.op_type, node.overload)
-            more = function_size(called) if called in functions else (1, node.ByteSize() if caller else 0)
+            name = _called(node)
+            more = function_size(name) if name in functions else (1, node.ByteSize() if caller else 0)
             count, total = count + more[0], total + more[1]
         return count, total
 

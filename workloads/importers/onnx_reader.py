@@ -65,7 +65,8 @@ class Reader:
             self._input(info)
         self.dimensions.check(self.file)
         nodes = tuple(self._nodes(graph))
-        outputs, names = self._members(self._outputs(graph)), tuple(info.name for info in inputs)
+        written = (name for name in self._members(self._outputs(graph)) if name in self.tensors)
+        outputs, names = tuple(written), tuple(info.name for info in inputs)
         called = {name: at for name, at in self.scope.items() if name != at}
         remarks = tuple(
             says.format(names=name_list(list(dict.fromkeys(who)))) for says, who in self.remarks.items()

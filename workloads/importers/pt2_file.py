@@ -23,12 +23,12 @@ from workloads.importers.pt2_graph import Writer
 
 MAX_GRAPH_BYTES = 512 * 2**20
 
-_WIDTHS = {
+WIDTHS = {
     **{1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 12: 1, 13: 2},
-    **{28: 2, 29: 1, 30: 1, 31: 1, 32: 1},
+    **{28: 2, 29: 1, 30: 1, 31: 1, 32: 1, 33: 1, 34: 4, 35: 8},
 }
 """Number of a type in the schema -> bytes an element."""
-_COUNTING = (3, 4, 5, 12, 28)
+_COUNTING = (3, 4, 5, 12, 28, 34, 35)
 """Types of ids, masks and shapes; the others hold numbers to compute with."""
 
 
@@ -90,7 +90,7 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     tensors: dict[str, Tensor] = {}
 
     def tensor_of(meta: Any, name: str) -> Tensor:
-        width, is_float = float(_WIDTHS.get(meta["dtype"], 4)), meta["dtype"] not in _COUNTING
+        width, is_float = float(WIDTHS.get(meta["dtype"], 4)), meta["dtype"] not in _COUNTING
         where = f"input {name!r}" if name in given else f"tensor {name!r}"
         counts = name in learned or (name in fixed and width < 2)  # quantised weights are buffers
         shape = _shape(meta["sizes"], dimensions, where)

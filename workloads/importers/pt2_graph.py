@@ -204,6 +204,7 @@ class Writer:
         nodes: list[Node] = []
         fresh: list[str] = []
         outputs: list[str] = []
+        needed: list[str] = []
         for at, body in enumerate(bodies):
             inner, prefix = _inputs(body), f"{call.name}.{at}."
             fixed = zip(inner[len(inner) - len(other) :], other, strict=True)
@@ -213,15 +214,17 @@ class Writer:
             fresh += [prefix + name for name in inner if name and name not in names]
             more, outputs = self._apart(body, names, prefix)
             nodes += more
+            needed += outputs
         trips = None
         if op in SLICING and len(operands) > 1 and operands[-2]:
             shape = self._shape(operands[-2][0].name)
             trips = shape[0] if shape else None
+            needed = needed[: len(operands[0])] if len(operands) > 2 else []
         read = dict.fromkeys(
             self.storages.value(each.name) for each in _flat(operands) if isinstance(each, Ref)
         )
         inputs = tuple(name for name in read if name not in self.constants)
-        body_ = Body(tuple(nodes), tuple(fresh), tuple(outputs), trips)
+        body_ = Body(tuple(nodes), tuple(fresh), tuple(outputs), trips, tuple(needed))
         self.nodes.append(Node(call.name, op, inputs, call.outputs, {}, body_))
 
     def _shape(self, name: str) -> Shape:

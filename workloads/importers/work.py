@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from math import prod
 
-from workloads.importers.contraction import as_one, contract, einsum, matmul, summed
+from workloads.importers.contraction import agree, as_one, contract, einsum, matmul, summed
 from workloads.importers.fold import Folded
 from workloads.importers.ir import Node, Shape
 from workloads.importers.vocabulary import (
@@ -193,10 +193,10 @@ def unknown_work(node: Node, folded: Folded, guessed: Container[str]) -> list[st
     if not is_known(node.op):
         return [node.op]
     products = products_of(node, folded.shape_of)
-    if products is None:
+    if products is None and not any(name in guessed for name in node.inputs):
         return [f"{node.op} of shapes that do not fit"]
     unknown = any(name in guessed for name in (*node.inputs, *node.outputs))
-    return [f"{node.op} of unknown size"] if products and unknown else []
+    return [f"{node.op} of unknown size"] if products != [] and unknown else []
 
 
 def has_matrices(node: Node, folded: Folded, guessed: Container[str]) -> bool:
@@ -219,6 +219,7 @@ def has_matrices(node: Node, folded: Folded, guessed: Container[str]) -> bool:
 def _convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
     """Every pixel of the result is a row of patches."""
     weight, output, groups = shape(node.inputs[1]), shape(node.outputs[0]), max(1, node.integer("group", 1))
+    agree(*shape(node.inputs[0])[1 - len(weight) :][:1], groups * weight[1])
     axes = len(weight) - 2
     pixels = prod(output[: -axes - 1]) * prod(output[-axes:])
     return [Gemm(groups, pixels, weight[0] // groups, prod(weight[1:]))]
@@ -226,6 +227,7 @@ def _convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
 
 def _transposed_convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
     image, weight, groups = shape(node.inputs[0]), shape(node.inputs[1]), max(1, node.integer("group", 1))
+    agree(*image[1 - len(weight) :][:1], weight[0])
     axes = len(weight) - 2
     pixels = prod(image[: -axes - 1]) * prod(image[-axes:])
     return [Gemm(groups, pixels, prod(weight[1:]), weight[0] // groups)]
@@ -264,6 +266,7 @@ def _recurrent(node: Node, shape: ShapeOf) -> list[Gemm]:
     steps, weights = shape(node.inputs[0]), [shape(name) for name in node.inputs[1:] if name]
     matrices = [(1, *weight) for weight in weights if len(weight) == 2]
     if len(weights[0]) == 3:
+        agree(steps[-1], weights[0][2])
         matrices = [(w[0], w[1], w[2]) for w in weights[:2]]
     return [Gemm(both, prod(steps[:-1]), cols, reduction) for both, cols, reduction in matrices]
 

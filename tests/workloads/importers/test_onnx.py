@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 import onnx_models
 from onnx_models import Net
 from workloads.errors import InputError
+from workloads.importers import onnx_file
 from workloads.importers.read import read
 from workloads.load import load
 from workloads.serialize import from_json, to_json
@@ -248,6 +249,30 @@ def test_products_of_guessed_sizes_are_refused(tmp_path):
     assert read(file, allow_unknown=True).workload.macs > 0
 
 
+@pytest.mark.parametrize(
+    ("op", "sizes", "attributes"),
+    [
+        ("MatMul", [[2, 64], [32, 30]], {}),
+        ("MatMul", [[2, 64], [1, 30]], {}),
+        ("Gemm", [[2, 64], [30, 64]], {}),
+        ("Gemm", [[2, 64], [64, 30]], {"transB": 1}),
+        ("Conv", [[1, 3, 8, 8], [4, 5, 3, 3]], {}),
+        ("Conv", [[1, 4, 8, 8], [4, 4, 3, 3]], {"group": 2}),
+        ("ConvTranspose", [[1, 3, 8, 8], [4, 5, 3, 3]], {}),
+        ("Einsum", [[2, 3], [4, 5]], {"equation": "ij,jk->ik"}),
+        ("Einsum", [[2, 3], [3, 3]], {"equation": "ii,ij->j"}),
+        ("LSTM", [[7, 1, 5], [1, 32, 6], [1, 32, 8]], {"hidden_size": 8}),
+    ],
+)
+def test_products_of_shapes_that_contradict_are_refused(tmp_path, op, sizes, attributes):
+    net = Net(x=sizes[0])
+    y = net.add(op, "x", *(net.weight(*size) for size in sizes[1:]), **attributes)
+    with pytest.raises(
+        InputError, match=f"{op} of shapes that do not fit|{op}.*expected the same along one axis"
+    ):
+        read(net.save(tmp_path / "net.onnx", y))
+
+
 def test_a_guessed_size_is_that_of_the_largest_input_that_is_no_weight(tmp_path):
     net = Net(x=[4, 8])
     y = net.add("Strange", "x", net.weight(100, 100), domain="acme")
@@ -299,6 +324,37 @@ def test_functions_of_the_model_are_written_out(tmp_path):
     y = net.add("Layer", "x", net.weight(8, 8), domain="own")
     found = read(net.save(tmp_path / "net.onnx", y, functions=[function]))
     assert [(op.kind, op.parameters, op.vector_ops) for op in found.workload] == [("matmul", 64, 32)]
+
+
+@pytest.mark.parametrize(
+    ("given", "size"), [({}, (30, 64)), ({"transB": 1}, (30, 64)), ({"transB": 0}, (64, 30))]
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_call_has_the_attributes_that_its_function_has_by_default(tmp_path, given, size, nested):
+    """Written to the file's graph, or to another function."""
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    gemm = helper.make_node("Gemm", ["a", "b"], ["c"])
+    gemm.attribute.add(name="transB", type=onnx.AttributeProto.INT, ref_attr_name="transB")
+    default = [helper.make_attribute("transB", 1)]
+    inner = helper.make_function("own", "Inner", ["a", "b"], ["c"], [gemm], opsets, [], default)
+    call = helper.make_node("Inner", ["a", "b"], ["c"], domain="own", **given)
+    outer = helper.make_function("own", "Outer", ["a", "b"], ["c"], [call], opsets)
+    net = Net(x=[2, 64])
+    name, attributes = ("Outer", {}) if nested else ("Inner", given)
+    y = net.add(name, "x", net.weight(*size), domain="own", **attributes)
+    found = read(net.save(tmp_path / "net.onnx", y, functions=[inner, outer]))
+    assert [op.gemm.macs for op in found.workload] == [2 * 64 * 30]
+
+
+def test_default_attributes_may_not_grow_beyond_all_bounds(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_file, "MAX_WRITTEN_BYTES", 1000)
+    opsets, default = [helper.make_opsetid("", 20)], [helper.make_attribute("of", "x" * 600)]
+    relu = [helper.make_node("Relu", ["a"], ["b"])]
+    function = helper.make_function("own", "F", ["a"], ["b"], relu, opsets, [], default)
+    net = Net(x=[2, 3])
+    y = net.add("F", net.add("F", "x", domain="own"), domain="own")
+    said = refused(tmp_path, net.model(y, functions=[function]))
+    assert "expected at most 1000 bytes of default attributes" in said
 
 
 def _calls(*functions: tuple[str, str]) -> onnx.ModelProto:
@@ -380,6 +436,44 @@ def test_widths_are_those_of_the_file_or_the_ones_given(tmp_path):
     assert read(file).workload.element_bytes.weight == 1
     half = read(file, element_bytes=0.5).workload
     assert (half.ops[0].weight_bytes, half.ops[0].output_bytes, half.element_bytes.weight) == (32, 16, 0.5)
+
+
+REARRANGED = {
+    "Transpose": [{"perm": [1, 0]}],
+    "Reshape": [{}, np.array([8, 8])],
+    "Slice": [{}, np.array([0]), np.array([8])],
+    "Split": [{"num_outputs": 1}],
+    "Concat": [{"axis": 0}],
+}
+
+
+@pytest.mark.parametrize("op", REARRANGED)
+@pytest.mark.parametrize("has_values", [False, True])
+def test_a_narrow_weight_keeps_its_width_and_scales_however_it_is_rearranged(tmp_path, op, has_values):
+    net = Net(x=[4, 8])
+    attributes, *settings = REARRANGED[op]
+    widths = {TensorProto.INT8: np.int8, TensorProto.FLOAT16: np.float16}
+    eight, half = (
+        net.value(np.ones((8, 8), dtype)) if has_values else net.weight(8, 8, kind=kind)
+        for kind, dtype in widths.items()
+    )
+    scaled = net.add("DequantizeLinear", eight, net.weight(8), axis=0)
+    cast = net.add("Cast", half, to=TensorProto.FLOAT)
+    made = [net.add(op, w, *map(net.value, settings), **attributes) for w in (scaled, cast)]
+    file = net.save(tmp_path / "net.onnx", *(net.add("MatMul", "x", w) for w in made))
+    held = [(each.weight_bytes, each.parameters) for each in read(file).workload.ops]
+    assert held == [(64 + 4 * 8, 64), (128, 64)]
+
+
+def test_joined_weights_are_as_wide_as_the_widest(tmp_path):
+    net = Net(x=[4, 8])
+    parts = [
+        net.add("Cast", net.weight(8, 8, kind=kind), to=TensorProto.FLOAT)
+        for kind in (TensorProto.INT8, TensorProto.FLOAT16)
+    ]
+    w = net.add("Concat", *parts, axis=1)
+    (op,) = read(net.save(tmp_path / "net.onnx", net.add("MatMul", "x", w))).workload.ops
+    assert (op.weight_bytes, op.parameters) == (2 * 128, 128)
 
 
 def test_names_are_the_files_and_unique(tmp_path):

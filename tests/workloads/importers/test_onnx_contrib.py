@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from onnx_models import Net
 from workloads.errors import InputError
@@ -86,6 +87,11 @@ def test_attention_with_a_cache_multiplies_all_its_keys(tmp_path):
     attention(net, "Attention", *given, outputs=2, num_heads=4)
     _, attend = imported(tmp_path, net, "t0", "t0_1").workload.ops
     assert (attend.gemm.macs, attend.output_bytes) == (2 * 512 * 64, 4 * (64 + 2 * 512 * 64))
+    first = Net(x=[1, 16, 64])
+    attention(first, "Attention", "x", first.weight(64, 192), first.weight(192), outputs=2, num_heads=4)
+    assert imported(tmp_path, first, "t0", "t0_1").workload.ops[-1].output_bytes == 4 * (
+        16 * 64 + 2 * 16 * 64
+    )
     own = Net(q=[1, 4, 1, 16], k=[1, 4, 1, 16], v=[1, 4, 1, 16], pk=[1, 4, 511, 16], pv=[1, 4, 511, 16])
     y = own.add("Attention", "q", "k", "v", "", "pk", "pv")
     (op,) = read(own.save(tmp_path / "own.onnx", y, opset=23)).workload.ops
@@ -114,6 +120,30 @@ def test_heads_that_share_keys_and_values(tmp_path, is_packed):
     (op,) = imported(tmp_path, net, "t0", "t0_1", "t0_2").workload.ops
     assert op.gemm.macs == 8 * 4 * 64 * 32
     assert op.output_bytes == 4 * (4 * 128 + 2 * 64 * 2 * 16)
+
+
+def test_a_cache_of_bytes_is_written_as_bytes(tmp_path):
+    net = Net(x=[1, 4, 128], k=[1, 4, 32], v=[1, 4, 32])
+    for name in ("pk", "pv"):
+        net.inputs.append(helper.make_tensor_value_info(name, TensorProto.INT8, [1, 2, 60, 16]))
+    lengths = net.value(np.array([63], np.int32)), net.value(np.array(64, np.int32))
+    heads = {"num_heads": 8, "kv_num_heads": 2}
+    attention(net, "GroupQueryAttention", "x", "k", "v", "pk", "pv", *lengths, outputs=3, **heads)
+    (op,) = imported(tmp_path, net, "t0", "t0_1", "t0_2").workload.ops
+    assert op.output_bytes == 4 * 4 * 128 + 2 * 64 * 2 * 16
+
+
+@pytest.mark.parametrize(("window", "keys"), [(-1, 4096), (64, 64), (5000, 4096)])
+def test_in_a_local_window_a_query_attends_to_the_last_keys(tmp_path, window, keys):
+    caches = {"pk": [1, 2, 4095, 16], "pv": [1, 2, 4095, 16]}
+    net = Net(x=[1, 1, 128], k=[1, 1, 32], v=[1, 1, 32], **caches)
+    lengths = net.value(np.array([4095], np.int32)), net.value(np.array(4096, np.int32))
+    given = {"num_heads": 8, "kv_num_heads": 2, "local_window_size": window}
+    attention(net, "GroupQueryAttention", "x", "k", "v", "pk", "pv", *lengths, outputs=3, **given)
+    (op,) = imported(tmp_path, net, "t0", "t0_1", "t0_2").workload.ops
+    assert op.gemm.macs == 8 * keys * 32
+    assert op.external_bytes == 4 * (128 + 2 * 32 + 2 * 32 * min(keys, 4095))
+    assert op.output_bytes == 4 * (128 + 2 * 4096 * 32)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +240,21 @@ def test_quantised_ops_are_the_same_as_quantising_around_plain_ones(tmp_path):
         found[1].output_bytes,
     )
     assert found[1].parameters == 16 * 8 * 9 + 16
+
+
+def test_images_whose_channels_come_last_have_the_same_work(tmp_path):
+    found = []
+    for last, size in ((0, [1, 8, 20, 24]), (1, [1, 20, 24, 8])):
+        net = Net(x=size)
+        s, z = net.value(np.float32(0.1)), net.value(np.int8(0))
+        w = net.weight(16, 8, 3, 3, kind=TensorProto.INT8)
+        given = {"channels_last": last, **MICROSOFT}
+        y = net.add("QLinearConv", quantised(net, "x"), s, z, w, s, z, s, z, pads=[1] * 4, **given)
+        y = net.add("QLinearGlobalAveragePool", y, s, z, s, z, **given)
+        ops = imported(tmp_path, net, y).workload.ops
+        found.append([replace(op, name="", inputs=()) for op in ops[1:]])
+    assert found[0] == found[1]
+    assert (found[0][0].gemm.macs, found[0][-1].output_bytes) == (480 * 16 * 72, 16)
 
 
 def test_the_other_quantised_ops_read_and_write_bytes(tmp_path):

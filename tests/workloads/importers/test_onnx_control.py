@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx_counting
 import pytest
-from onnx import numpy_helper, parser
+from onnx import helper, numpy_helper, parser
 
 from workloads.errors import InputError
 from workloads.importers.read import Imported, read
@@ -125,6 +125,32 @@ def test_a_loop_that_may_end_sooner_counts_all_its_trips_with_a_remark(tmp_path)
     assert found.remarks == ("Loop that may end sooner (last): counted with all its trips",)
 
 
+def test_what_nobody_reads_in_a_loop_is_left_out(tmp_path):
+    net = loop(n=np.array(5), go=np.array(True))
+    net.graph.output.pop()
+    net.graph.node[0].output[1] = ""
+    (op,) = imported(tmp_path, net).workload.ops
+    assert (op.gemm.macs, op.parameters, op.output_bytes) == (5 * 4 * 8 * 8, 64, 4 * 32)
+
+
+def test_what_says_whether_a_loop_ends_is_no_dead_end(tmp_path):
+    net = loop("Less(s, zero)", n=np.array(5), go=np.array(True), zero=np.float32(0))
+    (body,) = (a.g for a in net.graph.node[0].attribute)
+    body.node.insert(0, helper.make_node("ReduceSum", ["p"], ["s"], keepdims=0))
+    body.node.insert(0, body.node.pop(1 + [node.op_type for node in body.node[1:]].index("MatMul")))
+    (op,) = imported(tmp_path, net).workload.ops
+    assert op.vector_ops == 5 * (32 + 32 + 1)
+
+
+@pytest.mark.parametrize(
+    "never", [{"n": np.array(0), "go": np.array(True)}, {"n": np.array(5), "go": np.array(False)}]
+)
+def test_a_loop_that_never_runs_holds_nothing(tmp_path, never):
+    (op,) = imported(tmp_path, loop(**never)).workload.ops
+    assert (op.gemm, op.parameters, op.weight_bytes, op.vector_ops) == (None, 0, 0, 0)
+    assert (op.output_bytes, op.external_bytes) == (4 * 32, 4 * 32)
+
+
 def test_products_in_a_loop_of_unknown_length_are_refused(tmp_path):
     net = loop(inputs="int64 n, ", go=np.array(True))
     with pytest.raises(InputError, match=r"multiply matrices: Loop of unknown length; --allow-unknown of"):
@@ -201,6 +227,29 @@ def test_what_a_sequence_holds_is_read_where_it_is_taken_out(tmp_path):
     assert found.workload.macs == onnx_counting.macs(net, {"x": weight(1, 8, 64)})
     assert (first.external_bytes, second.inputs[0].source, joined.output_bytes) == (512, first.name, 1024)
     assert found.unknown == ()
+
+
+@pytest.mark.parametrize("held", ["", "x"])
+def test_of_an_optional_that_holds_nothing_the_other_branch_is_taken(tmp_path, held):
+    net = model(
+        """g (float[4,8] x) => (float y) {
+        made = Identity(x)
+        same = Identity(made)
+        there = OptionalHasElement(same)
+        y = If (there) <
+          then_branch = t () => (float p) { p = MatMul(x, w) },
+          else_branch = e () => (float q) { q = Relu(x) }
+        >
+    }""",
+        w=weight(8, 16),
+    )
+    kind = helper.make_tensor_type_proto(1, [4, 8])
+    net.graph.node[0].CopyFrom(helper.make_node("Optional", [held] if held else [], ["made"], type=kind))
+    found = imported(tmp_path, net)
+    assert found.workload.macs == (4 * 8 * 16 if held else 0)
+    made = helper.make_value_info("made", helper.make_optional_type_proto(kind))
+    net.graph.output.append(made)
+    assert imported(tmp_path, net).workload.macs == found.workload.macs
 
 
 def test_functions_of_other_opsets_than_the_models_are_written_out(tmp_path):

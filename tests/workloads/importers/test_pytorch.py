@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._export.serde import serialize
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from workloads.errors import InputError
+from workloads.importers.pt2_file import WIDTHS
 from workloads.importers.read import read
 from workloads.importers.torch_export import from_torch
 from workloads.workload import Edge
@@ -55,6 +57,11 @@ def flops(module: nn.Module, *inputs: torch.Tensor) -> int:
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
     return int(counter.get_total_flops())
+
+
+def test_every_type_that_pytorch_writes_has_its_width():
+    kinds = serialize._TORCH_TO_SERIALIZE_DTYPE
+    assert {kind.value: dtype.itemsize for dtype, kind in kinds.items()}.items() <= WIDTHS.items()
 
 
 def exported(module: nn.Module, path: Path, *inputs: torch.Tensor, **options: Any) -> str:

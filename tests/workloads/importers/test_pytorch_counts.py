@@ -153,6 +153,13 @@ def five_times(net: Net, x: torch.Tensor) -> Any:
     return x
 
 
+def last_of_scan(net: Net, x: torch.Tensor) -> Any:
+    def step(state: torch.Tensor, part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return net.b(state) + part, state @ state.T
+
+    return scan(step, net.a(x), x.new_zeros(5, 2, 32))[0]
+
+
 def mapped(net: Net, x: torch.Tensor) -> Any:
     return each_of(lambda row: net.b(row[None]), net.a(x))
 
@@ -170,6 +177,7 @@ NETS: dict[str, tuple[Forward, tuple[torch.Tensor, ...], Forward | None]] = {
     "cache": (write_at_a_place, (ROWS, torch.tensor([0, 1])), None),
     "cond": (either, (ROWS,), the_larger),
     "scan": (scanned, (ROWS,), five_times),
+    "unread": (last_of_scan, (ROWS,), five_times),
     "map": (mapped, (ROWS,), both_layers),
 }
 """Inputs, and what has the same products where PyTorch's counter does not see those of the module itself."""
