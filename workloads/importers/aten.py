@@ -320,6 +320,8 @@ def _attributes(call: Call) -> dict[str, Any]:
     groups = call.arguments.get("groups")
     if isinstance(groups, int):
         found["group"] = groups
+    if call.arguments.get("training") is True:
+        found["training_mode"] = 1
     equation = call.arguments.get("equation")
     if isinstance(equation, str):
         found["equation"] = equation

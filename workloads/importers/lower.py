@@ -29,7 +29,7 @@ from workloads.importers.vocabulary import (
     SOFTMAXES,
     data_of,
 )
-from workloads.importers.work import gemm_of, kind_of, vector_ops, window_of
+from workloads.importers.work import gemm_of, is_bias, kind_of, vector_ops, window_of
 from workloads.workload import Edge, ElementBytes, Op, Shape3, Workload
 
 _IMAGE_OPS = (
@@ -153,7 +153,7 @@ class _Lowering:
             output_bytes=ceil(sum(t.elements * t.element_bytes for t in outputs)),
             external_bytes=external,
             gemm=gemm_of(head, self.folded.shape_of),
-            vector_ops=sum(vector_ops(node, head, self.folded) for node in cluster),
+            vector_ops=sum(vector_ops(node, cluster, self.folded) for node in cluster),
             kernel=window.kernel,
             stride=window.stride,
             pad=window.pad,
@@ -209,7 +209,7 @@ class _Lowering:
     def _with_weights(self, op: Op, cluster: Cluster) -> Op:
         held, read_bytes, parameters = 0.0, 0.0, 0
         seen: set[str] = set()
-        for node, name, kept, is_parameter in self._held(op, cluster):
+        for node, name, kept, is_parameter in self._held(cluster):
             base = self.folded.part(name).base
             if base in seen:
                 continue
@@ -227,27 +227,26 @@ class _Lowering:
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
 
-    def _held(self, op: Op, cluster: Cluster) -> Iterator[tuple[Node, str, int, bool]]:
+    def _held(self, cluster: Cluster) -> Iterator[tuple[Node, str, int, bool]]:
         """(node, constant, elements that are held, whether these are parameters). Scales and zero points are held
         beside the numbers that they belong to, and are none."""
         for node in cluster:
-            for name, kept in self._kept(node, op, cluster).items():
+            for name, kept in self._kept(node, cluster).items():
                 yield node, name, kept, node.op not in QUANTISERS or name == node.inputs[0]
                 for scale in self.tensors[name].beside:
                     if self.tensors[scale].kept > 1:
                         yield node, scale, self.tensors[scale].kept, False
 
-    def _kept(self, node: Node, op: Op, cluster: Cluster) -> dict[str, int]:
+    def _kept(self, node: Node, cluster: Cluster) -> dict[str, int]:
         """Elements that each constant of a node holds. A batch norm is a gain and a shift, or only a bias where it is
         folded into the convolution or product before it, or nothing where that has a bias already."""
         constants = self._constants(node)
-        if node.op != "BatchNormalization":
-            return {name: self.tensors[name].kept for name in constants}
-        if node is cluster[0] or op.gemm is None:
-            return {name: self.tensors[name].kept for name in constants[:2]}
-        earlier = cluster[: cluster.index(node)]
-        biased = len(data_of(earlier[0])) > 2 or any(each.op in ("Add", node.op) for each in earlier)
-        return {} if biased else {name: self.tensors[name].kept for name in constants[1:2]}
+        if node.op == "BatchNormalization" and is_bias(node, cluster, self.folded):
+            biased = len(data_of(cluster[0])) > 2 or cluster[1] is not node
+            constants = [] if biased else constants[1:2]
+        elif node.op == "BatchNormalization":
+            constants = constants[:2]
+        return {name: self.tensors[name].kept for name in constants}
 
     def _gathered_bytes(self, node: Node, table: Tensor) -> float:
         """Bytes of the rows that a gather reads."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -76,16 +76,16 @@ def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
     return MOVERS.get(op, "other")
 
 
-def vector_ops(node: Node, head: Node, folded: Folded) -> int:
-    """Element operations of one node that runs as, or in the tail of, `head`."""
+def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
+    """Element operations of one node of those that run as one op."""
     tensors, op = folded.graph.tensors, node.op
     outputs = sum(tensors[name].elements for name in node.outputs if name)
     inputs = max((tensors[name].elements for name in node.inputs if name), default=0)
     if node.body is not None:
-        return node.body.times * sum(vector_ops(each, each, folded) for each in node.body.nodes)
+        return node.body.times * sum(vector_ops(each, (each,), folded) for each in node.body.nodes)
     if op in PRODUCTS or op in CONVOLUTIONS:
         return _beside_products(node, folded)
-    if node is not head and head.op in CONVOLUTIONS | PRODUCTS and is_bias(node, head, folded):
+    if is_bias(node, cluster, folded):
         return 0
     for table in (ELEMENTWISE, ACTIVATIONS, NORMS, SOFTMAXES, SAMPLERS):
         if op in table:
@@ -118,15 +118,39 @@ def _beside_products(node: Node, folded: Folded) -> int:
     return 0
 
 
-def is_bias(node: Node, head: Node, folded: Folded) -> bool:
-    """Whether a node in the tail of a convolution or product is a batch norm, or adds a constant of at most a number a
-    feature. A larger constant (a table of positions, say) is one that the accumulators cannot hold."""
-    if node.op == "BatchNormalization":
-        return True
-    if node.op != "Add":
+def is_bias(node: Node, cluster: Sequence[Node], folded: Folded) -> bool:
+    """Whether a node in the tail of a convolution or product is a batch norm that its weights take in, or adds a
+    constant of at most a number a feature. A larger constant (a table of positions, say) is one that the accumulators
+    cannot hold."""
+    head = cluster[0]
+    if node is head or head.op not in CONVOLUTIONS | PRODUCTS:
         return False
-    tensors, most = folded.graph.tensors, _features(head, folded)
-    return any(tensors[name].constant and tensors[name].kept <= most for name in node.inputs if name)
+    if node.op == "BatchNormalization":
+        return _is_in_weights(node, cluster, folded)
+    return node.op == "Add" and any(_is_a_feature(name, head, folded) for name in node.inputs if name)
+
+
+def _is_in_weights(norm: Node, cluster: Sequence[Node], folded: Folded) -> bool:
+    """Whether a batch norm only scales and shifts what constant weights give: it has fixed statistics, a number a
+    feature, and nothing but biases before it; nothing else reads what these give."""
+    head, place = cluster[0], cluster.index(norm)
+    between, given = cluster[1:place], {name for each in cluster[:place] for name in each.outputs}
+    later = (folded.part(name).base for each in cluster[place + 1 :] for name in each.inputs if name)
+    weights = head.inputs if head.op == "Einsum" else head.inputs[:2]
+    return (
+        head.op != "Attention"
+        and any(folded.is_constant(name) for name in weights if name)
+        and not norm.integer("training_mode", 0)
+        and all(_is_a_feature(name, head, folded) for name in norm.inputs[1:] if name)
+        and all(is_bias(each, cluster, folded) for each in between)
+        and given.isdisjoint(later)
+    )
+
+
+def _is_a_feature(name: str, head: Node, folded: Folded) -> bool:
+    """Whether a tensor is a constant of at most a number a feature."""
+    tensor = folded.graph.tensors[name]
+    return tensor.constant and tensor.kept <= _features(head, folded)
 
 
 def _features(head: Node, folded: Folded) -> int:

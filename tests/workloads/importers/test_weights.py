@@ -1,0 +1,102 @@
+"""Weights of imported models: what is folded, held and counted, and how much of it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from onnx_models import Net
+from workloads.importers.read import read
+from workloads.workload import Workload
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+"""PyTorch warns of its own code while it exports."""
+
+
+class Held(nn.Module):
+    """A `forward` with modules and parameters."""
+
+    def __init__(self, forward: Callable[..., Any], **parts: Any) -> None:
+        super().__init__()
+        self.run = forward
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.run(self, *inputs)
+
+
+def weight(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.zeros(shape))
+
+
+def both(module: nn.Module, tmp_path: Any, *inputs: torch.Tensor) -> tuple[Workload, Workload]:
+    """The program as it is exported, and written out in simpler ops."""
+    program = torch.export.export(module, inputs)
+    found = []
+    for each in (program, program.run_decompositions({})):
+        torch.export.save(each, tmp_path / "net.pt2")
+        found.append(read(str(tmp_path / "net.pt2")).workload)
+    return found[0], found[1]
+
+
+def convolution(bias: bool = True) -> nn.Module:
+    return nn.Conv2d(8, 8, 1, bias=bias)
+
+
+IMAGE, PIXELS = torch.zeros(2, 8, 6, 6), 2 * 8 * 36
+"""What a convolution reads, and its elements."""
+NORMS: dict[str, tuple[nn.Module, int, int]] = {
+    "folded": (nn.Sequential(convolution(), nn.BatchNorm2d(8)), 72, 0),
+    "as a bias": (nn.Sequential(convolution(bias=False), nn.BatchNorm2d(8)), 72, 0),
+    "twice": (nn.Sequential(convolution(), nn.BatchNorm2d(8), nn.BatchNorm2d(8)), 72, 0),
+    "after an activation": (nn.Sequential(convolution(), nn.ReLU(), nn.BatchNorm2d(8)), 88, 3 * PIXELS),
+    "after a sum": (
+        Held(lambda m, x: m.norm(m.conv(x) + x), conv=convolution(), norm=nn.BatchNorm2d(8)),
+        88,
+        3 * PIXELS,
+    ),
+    "beside another reader": (
+        Held(
+            lambda m, x: (lambda y: m.norm(y) * torch.relu(y))(m.conv(x)),
+            conv=convolution(),
+            norm=nn.BatchNorm2d(8),
+        ),
+        88,
+        4 * PIXELS,
+    ),
+    "of other features": (
+        nn.Sequential(convolution(), nn.Flatten(), nn.BatchNorm1d(288)),
+        72 + 2 * 288,
+        2 * PIXELS,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_a_batch_norm_is_folded_only_into_the_weights_that_it_scales(name, tmp_path):
+    module, parameters, vector_ops = NORMS[name]
+    for found in both(module.eval(), tmp_path, IMAGE):
+        assert found.parameters == parameters
+        assert sum(op.vector_ops for op in found) == vector_ops
+
+
+def test_a_batch_norm_that_takes_its_statistics_from_the_batch_runs_after_all_of_it(tmp_path):
+    for found in both(nn.Sequential(convolution(), nn.BatchNorm2d(8)).train(), tmp_path, IMAGE):
+        assert found.parameters == 88
+        (norm,) = (op for op in found if op.kind == "norm")
+        assert norm.vector_ops >= 2 * PIXELS
+
+
+@pytest.mark.parametrize(("constant", "kinds"), [(True, ["matmul"]), (False, ["attention_matmul"])])
+def test_a_batch_norm_of_an_onnx_product_is_folded_only_into_a_constant(tmp_path, constant, kinds):
+    net = Net(x=[4, 8], y=[8, 6])
+    y = net.add("MatMul", "x", net.weight(8, 6) if constant else "y")
+    y = net.add("BatchNormalization", y, *(net.weight(6) for _ in range(4)))
+    found = read(net.save(tmp_path / "net.onnx", y)).workload
+    assert [op.kind for op in found] == kinds
+    assert (found.parameters, found.ops[0].vector_ops) == ((54, 0) if constant else (12, 48))
