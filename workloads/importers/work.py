@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import prod
 
 from workloads.importers.contraction import as_one, contract, einsum, matmul, summed
@@ -275,12 +276,15 @@ def _attention(node: Node, shape: ShapeOf) -> list[Gemm]:
     keys stands before those of this inference."""
     query, key, value = (shape(name) for name in node.inputs[:3])
     keys = node.integer("keys", 0) or key[-2] + (shape(node.input(4))[-2] if node.input(4) else 0)
-    if len(query) == 3:
-        heads = max(1, node.integer("q_num_heads", 1))
+    if len(query) == 3 and (heads := node.integer("q_num_heads", 0)) > 0:
         pairs = max(1, node.integer("kv_num_heads", heads))
         value_size = value[-1] if len(value) > 3 else value[2] // pairs
         return [Gemm(query[0] * heads, query[1], keys, query[2] // heads + value_size)]
-    return [Gemm(prod(query[:-2]), query[-2], keys, query[-1] + value[-1])]
+    batches = (
+        reversed(each[:-2]) for each in (query, key, value)
+    )  # one of a size is repeated for the others
+    groups = prod(min(sizes) and max(sizes) for sizes in zip_longest(*batches, fillvalue=1))
+    return [Gemm(groups, query[-2], keys, query[-1] + value[-1])]
 
 
 def _recurrent(node: Node, shape: ShapeOf) -> list[Gemm]:

@@ -225,6 +225,14 @@ LAYERS: dict[str, tuple[nn.Module, tuple[tuple[int, ...], ...]]] = {
         Held(lambda m, q, k: functional.scaled_dot_product_attention(q, k, k, enable_gqa=True)),
         ((2, 8, 6, 4), (2, 2, 9, 4)),
     ),
+    "one_query_for_all": (
+        Held(lambda m, k: functional.scaled_dot_product_attention(m.q, k, k), q=weight(1, 2, 6, 4)),
+        ((5, 2, 9, 4),),
+    ),
+    "one_head_for_all": (
+        Held(lambda m, q, k: functional.scaled_dot_product_attention(q, k, k)),
+        ((2, 6, 4), (5, 2, 9, 4)),
+    ),
 }
 
 
