@@ -217,12 +217,15 @@ class Writer:
         if op in SLICING and len(operands) > 1 and operands[-2]:
             shape = self._shape(operands[-2][0].name)
             trips = shape[0] if shape else None
-        read = dict.fromkeys(
-            self.storages.value(each.name) for each in _flat(operands) if isinstance(each, Ref)
-        )
-        inputs = tuple(name for name in read if name not in self.constants)
+
+        def values(given: list[Any]) -> list[str]:
+            return [self.storages.value(each.name) for each in _flat(given) if isinstance(each, Ref)]
+
+        # What is the same in each trip a body reads by its own name: such weights are held for the nodes inside.
+        changing = values(operands[:-1] if op in LOOPS else operands)
+        inputs = dict.fromkeys((*changing, *(name for name in values(other) if name not in self.constants)))
         body_ = Body(tuple(nodes), tuple(fresh), tuple(outputs), trips)
-        self.nodes.append(Node(call.name, op, inputs, call.outputs, {}, body_))
+        self.nodes.append(Node(call.name, op, tuple(inputs), call.outputs, {}, body_))
 
     def _shape(self, name: str) -> Shape:
         return self.tensors[name].shape or ()

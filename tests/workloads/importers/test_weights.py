@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops import map as each_of
+from torch._higher_order_ops import scan
 
 from onnx_models import Net
 from workloads.importers.read import read
@@ -100,3 +102,32 @@ def test_a_batch_norm_of_an_onnx_product_is_folded_only_into_a_constant(tmp_path
     found = read(net.save(tmp_path / "net.onnx", y)).workload
     assert [op.kind for op in found] == kinds
     assert (found.parameters, found.ops[0].vector_ops) == ((54, 0) if constant else (12, 48))
+
+
+LOOPS: dict[str, tuple[nn.Module, int]] = {
+    "sliced by scan": (
+        Held(lambda m, x: scan(lambda c, w: (torch.tanh(c @ w), c.sum()), x, m.w)[0], w=weight(6, 8, 8)),
+        6 * 64,
+    ),
+    "sliced by map": (Held(lambda m, x: each_of(lambda w, y: y @ w, m.w, x), w=weight(6, 8, 8)), 6 * 64),
+    "carried": (
+        Held(lambda m, x: scan(lambda c, y: (c + y, c.sum()), m.start, x)[0], start=weight(8)),
+        8,
+    ),
+    "beside a fixed one": (
+        Held(
+            lambda m, x: scan(lambda c, w: (c @ w @ m.v, c.sum()), x, m.w)[0],
+            w=weight(6, 8, 8),
+            v=weight(8, 8),
+        ),
+        7 * 64,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_holds_the_weights_that_it_slices_or_carries(name, tmp_path):
+    module, parameters = LOOPS[name]
+    for found in both(module, tmp_path, torch.zeros(2, 8)):
+        assert found.parameters == parameters
+        assert sum(op.weight_read_bytes for op in found) == 4 * parameters
