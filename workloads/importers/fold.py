@@ -164,9 +164,20 @@ def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tenso
         width = min(width, first.element_bytes)
     scales = tuple(name for name in node.inputs[1:] if name) if node.op in QUANTISERS else ()
     beside = tuple(dict.fromkeys((*first.beside, *scales))) if node.op in _REWRITTEN else ()
-    read = node.inputs[:1] if node.op in QUANTISERS else node.inputs
-    learned = sum(tensors[name].parameters for name in read if name)
-    return replace(output, constant=True, stored=stored, element_bytes=width, beside=beside, learned=learned)
+    read = [name for name in (node.inputs[:1] if node.op in QUANTISERS else node.inputs) if name]
+    sources = {
+        source: tensors[source].parameters for name in read for source in tensors[name].sources or [name]
+    }
+    learned = min(sum(sources.values()), sum(tensors[name].parameters for name in read))
+    return replace(
+        output,
+        constant=True,
+        stored=stored,
+        element_bytes=width,
+        beside=beside,
+        learned=learned,
+        sources=tuple(source for source, parameters in sources.items() if parameters),
+    )
 
 
 def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:

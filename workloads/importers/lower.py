@@ -2,7 +2,8 @@
 
 Rules, beyond those of `docs/reference/workloads.md`:
 - Constants are weights of the op that reads them; single numbers are part of the instruction and hold nothing. Where
-  several ops read one constant each holds it, and its parameters count at the first (as the zoo does for tied weights).
+  several ops read one constant each holds it, and its parameters count at the first (as the zoo does for tied weights);
+  so do the parameters of constants that are made of one.
 - Ops are named after the node at their head.
 - (x, y, z) are width, height and channels, without the batch. An image [batch, channels, …, height, width] is what
   convolutions and poolings read and write, and what element-wise nodes make of it. Everything else keeps the order of
@@ -115,6 +116,9 @@ class _Lowering:
         self.results = {folded.part(name).base for name in folded.graph.outputs}
         self.writer: dict[str, str] = {}
         self.owned: set[str] = set()
+        self.uncounted: dict[str, int] = {}
+        held = {name for node in folded.graph.nodes for name in self._constants(node)}
+        self.uses = Counter(source for name in held for source in self.tensors[name].sources or (name,))
         self.names: set[str] = set()
         self.copied = 0.0
 
@@ -220,12 +224,23 @@ class _Lowering:
             read_bytes += size if op.kind != "embedding" else min(size, self._gathered_bytes(node, tensor))
             if base not in self.owned:
                 self.owned.add(base)
-                parameters += min(kept, tensor.parameters) if tensor.is_float and is_parameter else 0
+                parameters += self._claimed(name, kept) if tensor.is_float and is_parameter else 0
             else:
                 self.copied += size
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
+
+    def _claimed(self, name: str, kept: int) -> int:
+        """How many parameters count with `kept` elements of a constant: those of the file's constants that it is made
+        of, as far as they did not count before; first of those that the fewest other constants are made of."""
+        tensor, found = self.tensors[name], 0
+        for source in sorted(tensor.sources or (name,), key=self.uses.__getitem__):
+            left = self.uncounted.setdefault(source, self.tensors[source].parameters)
+            taken = min(left, min(kept, tensor.parameters) - found)
+            self.uncounted[source] -= taken
+            found += taken
+        return found
 
     def _held(self, cluster: Cluster) -> Iterator[tuple[Node, str, int, bool]]:
         """(node, constant, elements that are held, whether these are parameters). Scales and zero points are held

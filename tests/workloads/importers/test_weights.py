@@ -10,12 +10,15 @@ import torch
 from torch import nn
 from torch._higher_order_ops import map as each_of
 from torch._higher_order_ops import scan
+from torch.nn import functional
 
 from onnx_models import Net
 from workloads.importers.read import read
 from workloads.workload import Workload
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+)
 """PyTorch warns of its own code while it exports."""
 
 
@@ -131,3 +134,44 @@ def test_a_loop_holds_the_weights_that_it_slices_or_carries(name, tmp_path):
     for found in both(module, tmp_path, torch.zeros(2, 8)):
         assert found.parameters == parameters
         assert sum(op.weight_read_bytes for op in found) == 4 * parameters
+
+
+def five_steps(m: Held, x: torch.Tensor) -> torch.Tensor:
+    for _ in range(5):
+        x = x @ functional.softplus(m.w)
+    return x
+
+
+def parts_and_all(m: Held, x: torch.Tensor) -> torch.Tensor:
+    for part in m.w.chunk(3):
+        x = x @ part.t()
+    return x @ m.w.t()
+
+
+DERIVED: dict[str, tuple[Callable[..., Any], dict[str, nn.Parameter]]] = {
+    "scaled": (lambda m, x: x @ m.w.t() @ (m.w * 2), {"w": weight(24, 8)}),
+    "normalised": (
+        lambda m, x: x @ functional.normalize(m.w) @ functional.normalize(m.w),
+        {"w": weight(8, 8)},
+    ),
+    "in each step": (five_steps, {"w": weight(8, 8)}),
+    "parts, then all": (parts_and_all, {"w": weight(24, 8)}),
+    "all, then a part": (lambda m, x: x @ m.w.t()[:, :8] @ m.w[8:16], {"w": weight(24, 8)}),
+    "a sum, then one of it": (lambda m, x: x @ (m.w + m.v) @ m.w, {"w": weight(8, 8), "v": weight(8, 8)}),
+    "a sum, then the other": (lambda m, x: x @ (m.w + m.v) @ m.v, {"w": weight(8, 8), "v": weight(8, 8)}),
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_parameters_count_once_whatever_is_computed_from_them(name, tmp_path):
+    forward, parts = DERIVED[name]
+    for found in both(Held(forward, **parts), tmp_path, torch.zeros(2, 8)):
+        expected = 128 if name == "all, then a part" else sum(part.numel() for part in parts.values())
+        assert found.parameters == expected
+
+
+def test_parameters_of_a_constant_are_no_more_than_those_it_was_made_of(tmp_path):
+    module = Held(lambda m, x: x @ torch.cat([m.w[:1], m.table]), w=weight(24, 8))
+    module.register_buffer("table", torch.zeros(7, 8))
+    for found in both(module, tmp_path, torch.zeros(2, 8)):
+        assert (found.parameters, found.ops[-1].weight_bytes) == (8, 256)
