@@ -268,6 +268,11 @@ UNSEEN: dict[str, tuple[Forward, tuple[torch.Tensor, ...], int]] = {
         (torch.ones(4, 16).bfloat16(), torch.ones(8, 16).char(), torch.ones(8).bfloat16()),
         512,
     ),
+    "trilinear": (
+        lambda m, x, w, y: torch._trilinear(x, w, y, [1, 3], [0], [1, 2], [2, 3]),
+        (*map(torch.zeros, ((3, 5), (7, 5, 6), (3, 6))),),
+        756,
+    ),
     "mv": (lambda m, x, y: torch.mv(x, y), (torch.zeros(3, 4), torch.zeros(4)), 12),
     "addmv": (
         lambda m, x, y, z: torch.addmv(x, y, z),
