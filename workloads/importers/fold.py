@@ -197,7 +197,8 @@ def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:
         moved = [axis for axis in order if axis < len(shape) and shape[axis] != 1]
         return moved == sorted(moved)
     if node.op == "Gather":
-        return not source.constant and tensors[node.inputs[1]].constant and output.elements <= source.elements
+        is_part = tensors[node.inputs[1]].constant and output.elements <= source.elements
+        return is_part and not source.constant and not node.integer("in_bags", 0)
     return node.op == "Concat" and len(node.inputs) == 1
 
 

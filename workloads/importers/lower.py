@@ -30,7 +30,7 @@ from workloads.importers.vocabulary import (
     SOFTMAXES,
     data_of,
 )
-from workloads.importers.work import gemm_of, is_bias, kind_of, vector_ops, window_of
+from workloads.importers.work import gemm_of, is_bias, kind_of, looked_up, vector_ops, window_of
 from workloads.workload import Edge, ElementBytes, Op, Shape3, Workload
 
 _IMAGE_OPS = (
@@ -221,7 +221,11 @@ class _Lowering:
             tensor = self.tensors[name]
             size = kept * tensor.element_bytes
             held += size
-            read_bytes += size if op.kind != "embedding" else min(size, self._gathered_bytes(node, tensor))
+            read_bytes += (
+                size
+                if op.kind != "embedding"
+                else min(size, looked_up(node, self.folded) * tensor.element_bytes)
+            )
             if base not in self.owned:
                 self.owned.add(base)
                 parameters += self._claimed(name, kept) if tensor.is_float and is_parameter else 0
@@ -262,10 +266,6 @@ class _Lowering:
         elif node.op == "BatchNormalization":
             constants = constants[:2]
         return {name: self.tensors[name].kept for name in constants}
-
-    def _gathered_bytes(self, node: Node, table: Tensor) -> float:
-        """Bytes of the rows that a gather reads."""
-        return self.tensors[node.outputs[0]].elements * table.element_bytes
 
 
 def _widest_used(widths: Counter[float]) -> float:

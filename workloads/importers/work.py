@@ -15,6 +15,7 @@ from workloads.importers.vocabulary import (
     CONVOLUTIONS,
     ELEMENTWISE,
     GLOBAL_POOLS,
+    LOOKUPS,
     MOVERS,
     NORMS,
     POOLS,
@@ -58,7 +59,7 @@ def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
         factors = node.inputs if op == "Einsum" else node.inputs[:2]
         constant = any(folded.is_constant(name) for name in factors if name)
         return "matmul" if constant and op != "Attention" else "attention_matmul"
-    if op == "Gather" and folded.is_constant(node.inputs[0]):
+    if op in LOOKUPS and folded.is_constant(node.inputs[0]):
         return "embedding"
     if op in REDUCTIONS or op in GLOBAL_POOLS:
         spatial = is_image(node.inputs[0]) and len(tensors[node.outputs[0]].shape or ()) in (2, 4)
@@ -102,8 +103,15 @@ def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
     if op in RECURRENT:
         return GATE_OPS * RECURRENT[op] * tensors[node.outputs[0] or node.inputs[0]].elements
     if op == "Gather":
-        return VECTOR_OPS["copy"] * outputs
+        return VECTOR_OPS["copy"] * max(looked_up(node, folded), outputs)
     return VECTOR_OPS["copy"] * (outputs if op in MOVERS else max(inputs, outputs))
+
+
+def looked_up(node: Node, folded: Folded) -> int:
+    """Elements of its table that a look-up reads: those that it gives, or all rows of bags that it adds up."""
+    if node.integer("in_bags", 0):
+        return prod((*folded.shape_of(node.inputs[1]), *folded.shape_of(node.inputs[0])[1:]))
+    return folded.graph.tensors[node.outputs[0]].elements
 
 
 def _beside_products(node: Node, folded: Folded) -> int:

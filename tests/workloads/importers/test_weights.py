@@ -43,7 +43,7 @@ def both(module: nn.Module, tmp_path: Any, *inputs: torch.Tensor) -> tuple[Workl
     """The program as it is exported, and written out in simpler ops."""
     program = torch.export.export(module, inputs)
     found = []
-    for each in (program, program.run_decompositions({})):
+    for each in (program, program.run_decompositions()):
         torch.export.save(each, tmp_path / "net.pt2")
         found.append(read(str(tmp_path / "net.pt2")).workload)
     return found[0], found[1]
@@ -175,3 +175,35 @@ def test_parameters_of_a_constant_are_no_more_than_those_it_was_made_of(tmp_path
     module.register_buffer("table", torch.zeros(7, 8))
     for found in both(module, tmp_path, torch.zeros(2, 8)):
         assert (found.parameters, found.ops[-1].weight_bytes) == (8, 256)
+
+
+def bags(m: Held, ids: torch.Tensor) -> torch.Tensor:
+    return functional.embedding_bag(ids.view(-1), m.w, torch.arange(0, 40, 5))
+
+
+LOOKUPS: dict[str, tuple[Callable[..., Any], tuple[int, ...], int]] = {
+    "embedding": (lambda m, ids: functional.embedding(ids, m.w), (5,), 5 * 16),
+    "index": (lambda m, ids: m.w[ids], (5,), 5 * 16),
+    "index_select": (lambda m, ids: m.w.index_select(0, ids), (5,), 5 * 16),
+    "gather": (lambda m, ids: m.w.gather(0, ids), (5, 2), 5 * 2),
+    "bags": (bags, (8, 5), 8 * 5 * 16),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_a_look_up_reads_the_elements_of_its_table_that_it_picks(name, tmp_path):
+    forward, shape, elements = LOOKUPS[name]
+    module = Held(forward, w=weight(1000, 16))
+    for found in both(module, tmp_path, torch.zeros(shape, dtype=torch.long)):
+        (table,) = (op for op in found if op.kind == "embedding")
+        assert (table.parameters, table.vector_ops) == (16000, elements)
+        assert 4 * elements <= table.weight_read_bytes <= 4 * elements + 64
+
+
+def test_rows_that_gathernd_looks_up_are_what_it_reads(tmp_path):
+    net = Net(x=[5, 1])
+    y = net.add("GatherND", net.weight(100, 16), net.add("Cast", "x", to=7))
+    file = net.save(tmp_path / "net.onnx", net.add("Softmax", y))
+    op = next(op for op in read(file).workload if op.parameters)
+    assert (op.kind, op.weight_bytes) == ("embedding", 6400)
+    assert op.weight_read_bytes == 5 * 16 * 4
