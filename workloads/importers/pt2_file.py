@@ -20,6 +20,8 @@ from workloads.errors import InputError
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
 from workloads.importers.pt2_graph import Writer
+from workloads.importers.uncounted import counted
+from workloads.importers.uncounted import names as listed
 
 MAX_GRAPH_BYTES = 512 * 2**20
 
@@ -107,6 +109,7 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     )
     for name in changed:  # a state: handed in, and handed out
         tensors[name] = replace(tensors[name], constant=False)
+    writer.remarks |= dict.fromkeys(_on_states([name for name in changed if name in learned], tensors))
     outputs = [writer.storages.value(name) for name in outputs]
     outputs += [writer.storages.written[n] for n in (*changed, *given) if n in writer.storages.written]
     kept = tuple(dict.fromkeys(outputs))
@@ -115,6 +118,16 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     if missing is not None:
         raise InputError(f"{file}: expected a tensor called {missing!r}, found none")
     return ModelGraph("", tuple(writer.nodes), tensors, (*given, *changed), kept, tuple(writer.remarks))
+
+
+def _on_states(written: list[str], tensors: Mapping[str, Tensor]) -> list[str]:
+    """The remark on parameters that a program writes; none where it writes none."""
+    if not written:
+        return []
+    elements = counted(sum(tensors[name].elements for name in written), "parameter")
+    return [
+        f"{elements} of {listed(written)} are written in an inference: counted as a state, not as weights"
+    ]
 
 
 def _changed(signature: Any) -> list[str]:

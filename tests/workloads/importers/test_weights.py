@@ -207,3 +207,16 @@ def test_rows_that_gathernd_looks_up_are_what_it_reads(tmp_path):
     op = next(op for op in read(file).workload if op.parameters)
     assert (op.kind, op.weight_bytes) == ("embedding", 6400)
     assert op.weight_read_bytes == 5 * 16 * 4
+
+
+def test_a_parameter_that_a_program_writes_is_a_state_and_a_line_says_so(tmp_path):
+    def decay(m: Held, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            m.layer.weight.mul_(0.9)
+        return m.layer(x)
+
+    for found in both(Held(decay, layer=nn.Linear(8, 8)), tmp_path, torch.zeros(2, 8)):
+        assert found.parameters == 8
+        assert found.remarks == (
+            "64 parameters of p_layer_weight are written in an inference: counted as a state, not as weights",
+        )
