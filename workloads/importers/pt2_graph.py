@@ -28,6 +28,8 @@ CHAINS = frozenset({"linalg_multi_dot", "chain_matmul"})
 SLICING = frozenset({"scan", "map", "map_impl"})
 """Loops that run once for each slice of an operand."""
 LOOPS = SLICING | {"while_loop", "associative_scan"}
+SETTLED = frozenset({"embedding_renorm"})
+"""Ops that change their first argument once, and then never again: that is done before the first inference."""
 MOVED = frozenset({"flex_attention"})
 """Ops whose graphs change single numbers, and are not looked into."""
 
@@ -96,6 +98,9 @@ class Writer:
             return
         for name in call.outputs:
             self.tensors.setdefault(name, Tensor(None))
+        if call.op.removesuffix("_") in SETTLED:
+            names |= dict.fromkeys(_local_outputs(item), call.arguments["self"].name)
+            return
         bodies = [value for value in call.arguments.values() if isinstance(value, Inner)]
         if bodies and call.op.removeprefix(HIGHER_ORDER) not in MOVED:
             outputs = self._bodies(call, bodies)

@@ -220,3 +220,10 @@ def test_a_parameter_that_a_program_writes_is_a_state_and_a_line_says_so(tmp_pat
         assert found.remarks == (
             "64 parameters of p_layer_weight are written in an inference: counted as a state, not as weights",
         )
+
+
+def test_a_table_whose_rows_have_a_largest_norm_is_a_table(tmp_path):
+    for found in both(nn.Embedding(100, 16, max_norm=1.0), tmp_path, torch.zeros(5, dtype=torch.long)):
+        (op,) = found.ops
+        assert (op.kind, op.parameters, op.weight_read_bytes) == ("embedding", 1600, 5 * 16 * 4)
+        assert (op.output_bytes, found.remarks) == (5 * 16 * 4, ())
