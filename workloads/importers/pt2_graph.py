@@ -29,7 +29,7 @@ SLICING = frozenset({"scan", "map", "map_impl"})
 """Loops that run once for each slice of an operand."""
 LOOPS = SLICING | {"while_loop", "associative_scan"}
 SETTLED = frozenset({"embedding_renorm"})
-"""Ops that change their first argument once, and then never again: that is done before the first inference."""
+"""Ops that change a weight once, and then never again: that is done before the first inference."""
 MOVED = frozenset({"flex_attention"})
 """Ops whose graphs change single numbers, and are not looked into."""
 
@@ -99,8 +99,10 @@ class Writer:
         for name in call.outputs:
             self.tensors.setdefault(name, Tensor(None))
         if call.op.removesuffix("_") in SETTLED:
-            names |= dict.fromkeys(_local_outputs(item), call.arguments["self"].name)
-            return
+            changed = call.arguments["self"].name
+            if self.storages.origin(changed) in self.constants:
+                names |= dict.fromkeys(_local_outputs(item), changed)
+                return
         bodies = [value for value in call.arguments.values() if isinstance(value, Inner)]
         if bodies and call.op.removeprefix(HIGHER_ORDER) not in MOVED:
             outputs = self._bodies(call, bodies)
