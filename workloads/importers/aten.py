@@ -70,7 +70,7 @@ _NAMES = {
         "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math "
         "higher_order.flex_attention"
     ),
-    "Gather": "embedding embedding_bag",
+    "Gather": "embedding embedding_bag _embedding_bag _embedding_bag_forward_only",
     "GatherElements": (
         "index_select index gather take roll flip fliplr flipud rot90 channel_shuffle "
         "native_channel_shuffle im2col col2im masked_select nonzero take_along_dim"
@@ -229,7 +229,9 @@ DROPPED = frozenset(
 
 _ORDER = {
     "embedding": ("weight", "indices"),
-    "embedding_bag": ("weight", "indices"),
+    **dict.fromkeys(
+        ("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"), ("weight", "indices")
+    ),
     "addmm": ("mat1", "mat2", "self"),
     "baddbmm": ("batch1", "batch2", "self"),
     "addbmm": ("batch1", "batch2", "self"),
@@ -274,6 +276,8 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         attributes["perm"] = _permutation(call, tensors)
     if op == "Gemm":
         attributes["transB"] = int(name == "linear")
+    if "bag" in name:
+        attributes["in_bags"] = 1
     if op in RECURRENT:
         inputs = _recurrent_inputs(call, inputs[:1])
     if name in SIZES:
@@ -320,6 +324,8 @@ def _attributes(call: Call) -> dict[str, Any]:
     groups = call.arguments.get("groups")
     if isinstance(groups, int):
         found["group"] = groups
+    if call.arguments.get("training") is True:
+        found["training_mode"] = 1
     equation = call.arguments.get("equation")
     if isinstance(equation, str):
         found["equation"] = equation

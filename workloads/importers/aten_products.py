@@ -11,6 +11,7 @@ from functools import cache
 from math import prod
 from typing import Any
 
+from workloads.importers.contraction import as_one, pair_product
 from workloads.importers.ir import Shape
 
 Sizes = tuple[int, int, int, int]
@@ -45,6 +46,19 @@ def _bilinear(given: Given) -> Sizes:
     """The first input by the weight, and the second one by that."""
     outputs, first, second = given["weight"]
     return 1, prod(given["input1"][:-1]), outputs * second, first + 1
+
+
+def _trilinear(given: Given) -> Sizes:
+    """The first tensor by the second, and the third one by that; each lacks the axes that it is expanded along."""
+    axes = range(len(given["i1"]) + len(given["expand1"]))
+    operands = [
+        dict(zip((f"{axis}" for axis in axes if axis not in expanded), shape, strict=True))
+        for shape, expanded in ((given[f"i{k}"], given[f"expand{k}"]) for k in (1, 2, 3))
+    ]
+    kept = frozenset(f"{axis}" for axis in axes if axis not in given["sumdim"])
+    first, left = pair_product(operands, 0, 1, kept)
+    both = as_one([first, pair_product([left, operands[2]], 0, 1, kept)[0]])
+    return (both.groups, both.rows, both.cols, both.reduction) if both else (0, 0, 0, 0)
 
 
 def _cell(given: Given) -> Sizes:
@@ -94,6 +108,7 @@ SIZES: dict[str, Callable[[Given], Sizes | None]] = {
     "tensordot": _tensordot,
     "inner": _inner,
     "bilinear": _bilinear,
+    "_trilinear": _trilinear,
     **dict.fromkeys(("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"), _cell),
     **dict.fromkeys(("matrix_power", "linalg_matrix_power"), _power),
     **dict.fromkeys(("cov", "corrcoef"), _covariance),

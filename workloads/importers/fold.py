@@ -160,9 +160,20 @@ def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tenso
         width = min(width, max(each.element_bytes for each in moved))
         scales = tuple(name for name in node.inputs[1:] if name) if node.op in QUANTISERS else ()
         beside = tuple(dict.fromkeys((*(name for each in moved for name in each.beside), *scales)))
-    read = node.inputs[:1] if node.op in QUANTISERS else node.inputs
-    learned = sum(tensors[name].parameters for name in read if name)
-    return replace(output, constant=True, stored=stored, element_bytes=width, beside=beside, learned=learned)
+    read = [name for name in (node.inputs[:1] if node.op in QUANTISERS else node.inputs) if name]
+    sources = {
+        source: tensors[source].parameters for name in read for source in tensors[name].sources or [name]
+    }
+    learned = min(sum(sources.values()), sum(tensors[name].parameters for name in read))
+    return replace(
+        output,
+        constant=True,
+        stored=stored,
+        element_bytes=width,
+        beside=beside,
+        learned=learned,
+        sources=tuple(source for source, parameters in sources.items() if parameters),
+    )
 
 
 def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:
@@ -182,7 +193,8 @@ def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:
         moved = [axis for axis in order if axis < len(shape) and shape[axis] != 1]
         return moved == sorted(moved)
     if node.op == "Gather":
-        return not source.constant and tensors[node.inputs[1]].constant and output.elements <= source.elements
+        is_part = tensors[node.inputs[1]].constant and output.elements <= source.elements
+        return is_part and not source.constant and not node.integer("in_bags", 0)
     return node.op == "Concat" and len(node.inputs) == 1
 
 

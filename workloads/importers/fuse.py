@@ -89,6 +89,7 @@ class _Search:
         if (
             i in self.taken
             or node.op not in FUSABLE
+            or node.integer("training_mode", 0)  # the batch's statistics are there after the whole batch only
             or not self._is_single(i)
             or self._elements(i) != elements
         ):

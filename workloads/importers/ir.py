@@ -30,6 +30,7 @@ class Tensor:
             with, and of what is made of parameters no more than these have; None for all.
         stored: elements that have to be kept of a constant where they are fewer than the shape says (a broadcast).
         beside: names of the constants without which it says nothing: scales and zero points of quantised numbers.
+        sources: of a constant that is computed, names of the file's constants that its parameters are those of.
     """
 
     shape: Shape | None
@@ -40,6 +41,7 @@ class Tensor:
     stored: int | None = None
     learned: int | None = None
     beside: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @property
     def elements(self) -> int:

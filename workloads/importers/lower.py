@@ -2,7 +2,8 @@
 
 Rules, beyond those of `docs/reference/workloads.md`:
 - Constants are weights of the op that reads them; single numbers are part of the instruction and hold nothing. Where
-  several ops read one constant each holds it, and its parameters count at the first (as the zoo does for tied weights).
+  several ops read one constant each holds it, and its parameters count at the first (as the zoo does for tied weights);
+  so do the parameters of constants that are made of one.
 - Ops are named after the node at their head.
 - (x, y, z) are width, height and channels, without the batch. An image [batch, channels, …, height, width] is what
   convolutions and poolings read and write, and what element-wise nodes make of it. Everything else keeps the order of
@@ -29,7 +30,7 @@ from workloads.importers.vocabulary import (
     SOFTMAXES,
     data_of,
 )
-from workloads.importers.work import gemm_of, kind_of, vector_ops, window_of
+from workloads.importers.work import gemm_of, is_bias, kind_of, looked_up, vector_ops, window_of
 from workloads.workload import Edge, ElementBytes, Op, Shape3, Workload
 
 _IMAGE_OPS = (
@@ -115,6 +116,9 @@ class _Lowering:
         self.results = {folded.part(name).base for name in folded.graph.outputs}
         self.writer: dict[str, str] = {}
         self.owned: set[str] = set()
+        self.uncounted: dict[str, int] = {}
+        held = {name for node in folded.graph.nodes for name in self._constants(node)}
+        self.uses = Counter(source for name in held for source in self.tensors[name].sources or (name,))
         self.names: set[str] = set()
         self.copied = 0.0
 
@@ -153,7 +157,7 @@ class _Lowering:
             output_bytes=ceil(sum(t.elements * t.element_bytes for t in outputs)),
             external_bytes=external,
             gemm=gemm_of(head, self.folded.shape_of),
-            vector_ops=sum(vector_ops(node, head, self.folded) for node in cluster),
+            vector_ops=sum(vector_ops(node, cluster, self.folded) for node in cluster),
             kernel=window.kernel,
             stride=window.stride,
             pad=window.pad,
@@ -209,7 +213,7 @@ class _Lowering:
     def _with_weights(self, op: Op, cluster: Cluster) -> Op:
         held, read_bytes, parameters = 0.0, 0.0, 0
         seen: set[str] = set()
-        for node, name, kept, is_parameter in self._held(op, cluster):
+        for node, name, kept, is_parameter in self._held(cluster):
             base = self.folded.part(name).base
             if base in seen:
                 continue
@@ -217,41 +221,51 @@ class _Lowering:
             tensor = self.tensors[name]
             size = kept * tensor.element_bytes
             held += size
-            read_bytes += size if op.kind != "embedding" else min(size, self._gathered_bytes(node, tensor))
+            read_bytes += (
+                size
+                if op.kind != "embedding"
+                else min(size, looked_up(node, self.folded) * tensor.element_bytes)
+            )
             if base not in self.owned:
                 self.owned.add(base)
-                parameters += min(kept, tensor.parameters) if tensor.is_float and is_parameter else 0
+                parameters += self._claimed(name, kept) if tensor.is_float and is_parameter else 0
             else:
                 self.copied += size
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
 
-    def _held(self, op: Op, cluster: Cluster) -> Iterator[tuple[Node, str, int, bool]]:
+    def _claimed(self, name: str, kept: int) -> int:
+        """How many parameters count with `kept` elements of a constant: those of the file's constants that it is made
+        of, as far as they did not count before; first of those that the fewest other constants are made of."""
+        tensor, found = self.tensors[name], 0
+        for source in sorted(tensor.sources or (name,), key=self.uses.__getitem__):
+            left = self.uncounted.setdefault(source, self.tensors[source].parameters)
+            taken = min(left, min(kept, tensor.parameters) - found)
+            self.uncounted[source] -= taken
+            found += taken
+        return found
+
+    def _held(self, cluster: Cluster) -> Iterator[tuple[Node, str, int, bool]]:
         """(node, constant, elements that are held, whether these are parameters). Scales and zero points are held
         beside the numbers that they belong to, and are none."""
         for node in cluster:
-            for name, kept in self._kept(node, op, cluster).items():
+            for name, kept in self._kept(node, cluster).items():
                 yield node, name, kept, node.op not in QUANTISERS or name == node.inputs[0]
                 for scale in self.tensors[name].beside:
                     if self.tensors[scale].kept > 1:
                         yield node, scale, self.tensors[scale].kept, False
 
-    def _kept(self, node: Node, op: Op, cluster: Cluster) -> dict[str, int]:
+    def _kept(self, node: Node, cluster: Cluster) -> dict[str, int]:
         """Elements that each constant of a node holds. A batch norm is a gain and a shift, or only a bias where it is
         folded into the convolution or product before it, or nothing where that has a bias already."""
         constants = self._constants(node)
-        if node.op != "BatchNormalization":
-            return {name: self.tensors[name].kept for name in constants}
-        if node is cluster[0] or op.gemm is None:
-            return {name: self.tensors[name].kept for name in constants[:2]}
-        earlier = cluster[: cluster.index(node)]
-        biased = len(data_of(earlier[0])) > 2 or any(each.op in ("Add", node.op) for each in earlier)
-        return {} if biased else {name: self.tensors[name].kept for name in constants[1:2]}
-
-    def _gathered_bytes(self, node: Node, table: Tensor) -> float:
-        """Bytes of the rows that a gather reads."""
-        return self.tensors[node.outputs[0]].elements * table.element_bytes
+        if node.op == "BatchNormalization" and is_bias(node, cluster, self.folded):
+            biased = len(data_of(cluster[0])) > 2 or cluster[1] is not node
+            constants = [] if biased else constants[1:2]
+        elif node.op == "BatchNormalization":
+            constants = constants[:2]
+        return {name: self.tensors[name].kept for name in constants}
 
 
 def _widest_used(widths: Counter[float]) -> float:

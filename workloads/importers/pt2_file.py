@@ -20,6 +20,8 @@ from workloads.errors import InputError
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
 from workloads.importers.pt2_graph import Writer
+from workloads.importers.uncounted import counted
+from workloads.importers.uncounted import names as listed
 
 MAX_GRAPH_BYTES = 512 * 2**20
 
@@ -101,12 +103,15 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     writer = Writer(
         file, tensors, fixed, lambda meta, name: replace(tensor_of(meta, name), constant=False, learned=0)
     )
-    outputs = [name for name in writer.run(graph, {name: name for name in tensors}) if name]
-    changed = dict.fromkeys(
-        name for name in (*writer.storages.written, *_changed(signature)) if name in fixed
-    )
+    outputs = writer.run(graph, {name: name for name in tensors})
+    mutations, holds = _replaced(signature), writer.storages.holds
+    replaced = {at: name for at, name in mutations.items() if not holds(outputs[at], name)}
+    unchanged = mutations.keys() - replaced.keys()
+    outputs = [name for at, name in enumerate(outputs) if name and at not in unchanged]
+    changed = dict.fromkeys(name for name in (*writer.storages.written, *replaced.values()) if name in fixed)
     for name in changed:  # a state: handed in, and handed out
         tensors[name] = replace(tensors[name], constant=False)
+    writer.remarks |= dict.fromkeys(_on_states([name for name in changed if name in learned], tensors))
     outputs = [writer.storages.value(name) for name in outputs]
     outputs += [writer.storages.written[n] for n in (*changed, *given) if n in writer.storages.written]
     kept = tuple(dict.fromkeys(outputs))
@@ -117,19 +122,27 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     return ModelGraph("", tuple(writer.nodes), tensors, (*given, *changed), kept, tuple(writer.remarks))
 
 
-def _changed(signature: Any) -> list[str]:
-    """Names of the parameters and buffers that an output replaces, in programs that write nothing in place."""
-    kinds = "buffer_mutation", "parameter_mutation"
-    changed = [
-        content for spec in signature["output_specs"] for kind, content in spec.items() if kind in kinds
+def _on_states(written: list[str], tensors: Mapping[str, Tensor]) -> list[str]:
+    """The remark on parameters that a program writes; none where it writes none."""
+    if not written:
+        return []
+    elements = counted(sum(tensors[name].elements for name in written), "parameter")
+    return [
+        f"{elements} of {listed(written)} are written in an inference: counted as a state, not as weights"
     ]
+
+
+def _replaced(signature: Any) -> dict[int, str]:
+    """The parameters and buffers that an output replaces, by its position, in programs that write nothing in place."""
+    kinds = "buffer_mutation", "parameter_mutation"
     held = {
         _held(content): content["arg"]["name"]
         for spec in signature["input_specs"]
         for content in spec.values()
         if _held(content)
     }
-    return [held[name] for name in map(_held, changed)]
+    specs = [(at, *item) for at, spec in enumerate(signature["output_specs"]) for item in spec.items()]
+    return {at: held[_held(content)] for at, kind, content in specs if kind in kinds}
 
 
 def _held(content: Any) -> Any:

@@ -28,6 +28,8 @@ CHAINS = frozenset({"linalg_multi_dot", "chain_matmul"})
 SLICING = frozenset({"scan", "map", "map_impl"})
 """Loops that run once for each slice of an operand."""
 LOOPS = SLICING | {"while_loop", "associative_scan"}
+SETTLED = frozenset({"embedding_renorm"})
+"""Ops that change a weight once, and then never again: that is done before the first inference."""
 MOVED = frozenset({"flex_attention"})
 """Ops whose graphs change single numbers, and are not looked into."""
 
@@ -96,6 +98,11 @@ class Writer:
             return
         for name in call.outputs:
             self.tensors.setdefault(name, Tensor(None))
+        if call.op.removesuffix("_") in SETTLED:
+            changed = call.arguments["self"].name
+            if self.storages.origin(changed) in self.constants:
+                names |= dict.fromkeys(_local_outputs(item), changed)
+                return
         bodies = [value for value in call.arguments.values() if isinstance(value, Inner)]
         if bodies and call.op.removeprefix(HIGHER_ORDER) not in MOVED:
             outputs = self._bodies(call, bodies)
@@ -220,12 +227,15 @@ class Writer:
             shape = self._shape(operands[-2][0].name)
             trips = shape[0] if shape else None
             needed = needed[: len(operands[0])] if len(operands) > 2 else []
-        read = dict.fromkeys(
-            self.storages.value(each.name) for each in _flat(operands) if isinstance(each, Ref)
-        )
-        inputs = tuple(name for name in read if name not in self.constants)
+
+        def values(given: list[Any]) -> list[str]:
+            return [self.storages.value(each.name) for each in _flat(given) if isinstance(each, Ref)]
+
+        # What is the same in each trip a body reads by its own name: such weights are held for the nodes inside.
+        changing = values(operands[:-1] if op in LOOPS else operands)
+        inputs = dict.fromkeys((*changing, *(name for name in values(other) if name not in self.constants)))
         body_ = Body(tuple(nodes), tuple(fresh), tuple(outputs), trips, tuple(needed))
-        self.nodes.append(Node(call.name, op, inputs, call.outputs, {}, body_))
+        self.nodes.append(Node(call.name, op, tuple(inputs), call.outputs, {}, body_))
 
     def _shape(self, name: str) -> Shape:
         return self.tensors[name].shape or ()

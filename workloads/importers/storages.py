@@ -34,6 +34,15 @@ class Storages:
         storage = self._storage[view] = self._storage.get(tensor, tensor)
         self._values[view] = self._writes.get(storage, 0), view
 
+    def origin(self, name: str) -> str:
+        """The tensor whose memory `name` shares."""
+        return self._storage.get(name, name)
+
+    def holds(self, view: str, tensor: str) -> bool:
+        """Whether `view` is all of `tensor`, to which nothing was written."""
+        of_it = self.origin(view) == self.origin(tensor)
+        return of_it and tensor not in self.written and self._is_whole(view, tensor)
+
     def value(self, name: str) -> str:
         """The tensor that holds what reading `name` gives now."""
         storage = self._storage.get(name, name)

@@ -124,6 +124,8 @@ TRANSFORMS = frozenset({"DFT", "STFT"})
 POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
 SAMPLERS = {"GridSample": 8, "RoiAlign": 8, "MaxRoiPool": 8}
 """As `ELEMENTWISE`, for ops that interpolate at places that data say: four neighbours, a product and a sum each."""
+LOOKUPS = frozenset({"Gather", "GatherElements", "GatherND"})
+"""Ops that read elements of their first input at places that another one says."""
 GLOBAL_POOLS = frozenset({"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"})
 REDUCTIONS = frozenset(
     {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import prod
 
 from workloads.importers.contraction import agree, as_one, contract, einsum, matmul, summed
@@ -14,6 +15,7 @@ from workloads.importers.vocabulary import (
     CONVOLUTIONS,
     ELEMENTWISE,
     GLOBAL_POOLS,
+    LOOKUPS,
     MOVERS,
     NORMS,
     POOLS,
@@ -57,7 +59,7 @@ def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
         factors = node.inputs if op == "Einsum" else node.inputs[:2]
         constant = any(folded.is_constant(name) for name in factors if name)
         return "matmul" if constant and op != "Attention" else "attention_matmul"
-    if op == "Gather" and folded.is_constant(node.inputs[0]):
+    if op in LOOKUPS and folded.is_constant(node.inputs[0]):
         return "embedding"
     if op in REDUCTIONS or op in GLOBAL_POOLS:
         spatial = is_image(node.inputs[0]) and len(tensors[node.outputs[0]].shape or ()) in (2, 4)
@@ -76,16 +78,16 @@ def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
     return MOVERS.get(op, "other")
 
 
-def vector_ops(node: Node, head: Node, folded: Folded) -> int:
-    """Element operations of one node that runs as, or in the tail of, `head`."""
+def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
+    """Element operations of one node of those that run as one op."""
     tensors, op = folded.graph.tensors, node.op
     outputs = sum(tensors[name].elements for name in node.outputs if name)
     inputs = max((tensors[name].elements for name in node.inputs if name), default=0)
     if node.body is not None:
-        return node.body.times * sum(vector_ops(each, each, folded) for each in node.body.nodes)
+        return node.body.times * sum(vector_ops(each, (each,), folded) for each in node.body.nodes)
     if op in PRODUCTS or op in CONVOLUTIONS:
         return _beside_products(node, folded)
-    if node is not head and head.op in CONVOLUTIONS | PRODUCTS and is_bias(node, head, folded):
+    if is_bias(node, cluster, folded):
         return 0
     for table in (ELEMENTWISE, ACTIVATIONS, NORMS, SOFTMAXES, SAMPLERS):
         if op in table:
@@ -101,8 +103,15 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
     if op in RECURRENT:
         return GATE_OPS * RECURRENT[op] * tensors[node.outputs[0] or node.inputs[0]].elements
     if op == "Gather":
-        return VECTOR_OPS["copy"] * outputs
+        return VECTOR_OPS["copy"] * max(looked_up(node, folded), outputs)
     return VECTOR_OPS["copy"] * (outputs if op in MOVERS else max(inputs, outputs))
+
+
+def looked_up(node: Node, folded: Folded) -> int:
+    """Elements of its table that a look-up reads: those that it gives, or all rows of bags that it adds up."""
+    if node.integer("in_bags", 0):
+        return prod((*folded.shape_of(node.inputs[1]), *folded.shape_of(node.inputs[0])[1:]))
+    return folded.graph.tensors[node.outputs[0]].elements
 
 
 def _beside_products(node: Node, folded: Folded) -> int:
@@ -118,15 +127,39 @@ def _beside_products(node: Node, folded: Folded) -> int:
     return 0
 
 
-def is_bias(node: Node, head: Node, folded: Folded) -> bool:
-    """Whether a node in the tail of a convolution or product is a batch norm, or adds a constant of at most a number a
-    feature. A larger constant (a table of positions, say) is one that the accumulators cannot hold."""
-    if node.op == "BatchNormalization":
-        return True
-    if node.op != "Add":
+def is_bias(node: Node, cluster: Sequence[Node], folded: Folded) -> bool:
+    """Whether a node in the tail of a convolution or product is a batch norm that its weights take in, or adds a
+    constant of at most a number a feature. A larger constant (a table of positions, say) is one that the accumulators
+    cannot hold."""
+    head = cluster[0]
+    if node is head or head.op not in CONVOLUTIONS | PRODUCTS:
         return False
-    tensors, most = folded.graph.tensors, _features(head, folded)
-    return any(tensors[name].constant and tensors[name].kept <= most for name in node.inputs if name)
+    if node.op == "BatchNormalization":
+        return _is_in_weights(node, cluster, folded)
+    return node.op == "Add" and any(_is_a_feature(name, head, folded) for name in node.inputs if name)
+
+
+def _is_in_weights(norm: Node, cluster: Sequence[Node], folded: Folded) -> bool:
+    """Whether a batch norm only scales and shifts what constant weights give: it has fixed statistics, a number a
+    feature, and nothing but biases before it; nothing else reads what these give."""
+    head, place = cluster[0], cluster.index(norm)
+    between, given = cluster[1:place], {name for each in cluster[:place] for name in each.outputs}
+    later = (folded.part(name).base for each in cluster[place + 1 :] for name in each.inputs if name)
+    weights = head.inputs if head.op == "Einsum" else head.inputs[:2]
+    return (
+        head.op != "Attention"
+        and any(folded.is_constant(name) for name in weights if name)
+        and not norm.integer("training_mode", 0)
+        and all(_is_a_feature(name, head, folded) for name in norm.inputs[1:] if name)
+        and all(is_bias(each, cluster, folded) for each in between)
+        and given.isdisjoint(later)
+    )
+
+
+def _is_a_feature(name: str, head: Node, folded: Folded) -> bool:
+    """Whether a tensor is a constant of at most a number a feature."""
+    tensor = folded.graph.tensors[name]
+    return tensor.constant and tensor.kept <= _features(head, folded)
 
 
 def _features(head: Node, folded: Folded) -> int:
@@ -253,12 +286,15 @@ def _attention(node: Node, shape: ShapeOf) -> list[Gemm]:
     keys stands before those of this inference."""
     query, key, value = (shape(name) for name in node.inputs[:3])
     keys = node.integer("keys", 0) or key[-2] + (shape(node.input(4))[-2] if node.input(4) else 0)
-    if len(query) == 3:
-        heads = max(1, node.integer("q_num_heads", 1))
+    if len(query) == 3 and (heads := node.integer("q_num_heads", 0)) > 0:
         pairs = max(1, node.integer("kv_num_heads", heads))
         value_size = value[-1] if len(value) > 3 else value[2] // pairs
         return [Gemm(query[0] * heads, query[1], keys, query[2] // heads + value_size)]
-    return [Gemm(prod(query[:-2]), query[-2], keys, query[-1] + value[-1])]
+    batches = (
+        reversed(each[:-2]) for each in (query, key, value)
+    )  # one of a size is repeated for the others
+    groups = prod(min(sizes) and max(sizes) for sizes in zip_longest(*batches, fillvalue=1))
+    return [Gemm(groups, query[-2], keys, query[-1] + value[-1])]
 
 
 def _recurrent(node: Node, shape: ShapeOf) -> list[Gemm]:

@@ -233,6 +233,14 @@ LAYERS: dict[str, tuple[nn.Module, tuple[tuple[int, ...], ...]]] = {
         Held(lambda m, q, k: functional.scaled_dot_product_attention(q, k, k, enable_gqa=True)),
         ((2, 8, 6, 4), (2, 2, 9, 4)),
     ),
+    "one_query_for_all": (
+        Held(lambda m, k: functional.scaled_dot_product_attention(m.q, k, k), q=weight(1, 2, 6, 4)),
+        ((5, 2, 9, 4),),
+    ),
+    "one_head_for_all": (
+        Held(lambda m, q, k: functional.scaled_dot_product_attention(q, k, k)),
+        ((2, 6, 4), (5, 2, 9, 4)),
+    ),
 }
 
 
@@ -267,6 +275,11 @@ UNSEEN: dict[str, tuple[Forward, tuple[torch.Tensor, ...], int]] = {
         lambda m, x, y, s: torch.ops.aten._weight_int8pack_mm(x, y, s),
         (torch.ones(4, 16).bfloat16(), torch.ones(8, 16).char(), torch.ones(8).bfloat16()),
         512,
+    ),
+    "trilinear": (
+        lambda m, x, w, y: torch._trilinear(x, w, y, [1, 3], [0], [1, 2], [2, 3]),
+        (*map(torch.zeros, ((3, 5), (7, 5, 6), (3, 6))),),
+        756,
     ),
     "mv": (lambda m, x, y: torch.mv(x, y), (torch.zeros(3, 4), torch.zeros(4)), 12),
     "addmv": (
