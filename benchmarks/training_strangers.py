@@ -163,8 +163,12 @@ def main() -> None:
     for name, build in strangers():
         if asked.only not in name:
             continue
+        try:
+            wanted, _ = _step(build, lambda net: net)
+        except Exception as error:  # an op that knows no float64, say
+            print(f"{name}: eager mode ends with {type(error).__name__}: {str(error)[:100]}", flush=True)
+            continue
         rows[name] = {}
-        wanted, _ = _step(build, lambda net: net)
         for limit in asked.limits.split(","):
             given: dict[str, Any] = {"fraction": 1e-6 if limit == "least" else float(limit)}
             found = outcome(build, wanted, asked.backend, **given)
