@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from egrl.cli.quiet import no_prints
 from workloads.errors import InputError
 from workloads.text import read_quantity
 
@@ -54,16 +55,17 @@ def command(
     from egrl.integrations.pytorch.no_data import load_without_data
 
     function, inputs = load_without_data(step)
-    answer = fits(
-        function,
-        inputs,
-        memory,
-        optimizer=optimizer,
-        batch_dim=batch_dim,
-        rates=Rates(**rates),
-        seconds=seconds,
-        name=Path(step).stem,
-    )
+    with no_prints():  # of the solver
+        answer = fits(
+            function,
+            inputs,
+            memory,
+            optimizer=optimizer,
+            batch_dim=batch_dim,
+            rates=Rates(**rates),
+            seconds=seconds,
+            name=Path(step).stem,
+        )
     click.echo(json.dumps(answer.document(), allow_nan=False) if as_json else str(answer))
     return 0 if answer.fits else 1
 

@@ -13,7 +13,6 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
 from hwsim.jit import clock
 from hwsim.linear_program import Floats, LinearProgram
-from hwsim.quiet import no_prints
 
 DUAL_TOLERANCE = 1e-7
 """Of HiGHS: a reduced cost may have the wrong sign by this many units."""
@@ -60,11 +59,10 @@ def branch_and_cut(program: LinearProgram, time_limit_s: float, gap: float) -> B
 
 
 def _solved(program: LinearProgram, time_limit_s: float, gap: float, presolve: bool) -> OptimizeResult:
-    with no_prints():
-        return milp(
-            program.cost,
-            integrality=program.integer,
-            bounds=Bounds(program.lower, program.upper),
-            constraints=LinearConstraint(program.matrix, program.row_lower, program.row_upper),
-            options={"time_limit": time_limit_s, "mip_rel_gap": gap, "disp": False, "presolve": presolve},
-        )
+    return milp(
+        program.cost,
+        integrality=program.integer,
+        bounds=Bounds(program.lower, program.upper),
+        constraints=LinearConstraint(program.matrix, program.row_lower, program.row_upper),
+        options={"time_limit": time_limit_s, "mip_rel_gap": gap, "disp": False, "presolve": presolve},
+    )

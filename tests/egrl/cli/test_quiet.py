@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import ctypes
-from hwsim.quiet import no_prints
+from egrl.cli.quiet import no_prints
 C = ctypes.CDLL(None)
 C.printf(b"before\\n")
 with no_prints():
