@@ -19,7 +19,7 @@ import torch._inductor.config as _inductor
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from egrl.integrations.pytorch.reached import all_modules_of
+from egrl.integrations.pytorch.reached import modules_of
 
 inductor: Any = _inductor
 ROUNDING = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float32: 1e-5, torch.complex64: 1e-5}
@@ -48,7 +48,7 @@ def checked(
         if waiting and torch.is_grad_enabled():
             waiting.clear()
             same = backend != "inductor" or bool(inductor.fallback_random)
-            hold(model, called, plain, all_modules_of(model, args, kwargs), args, kwargs, same, say)
+            hold(model, called, plain, modules_of(model, args, kwargs), args, kwargs, same, say)
 
     if isinstance(compiled, nn.Module):
         compiled.register_forward_pre_hook(

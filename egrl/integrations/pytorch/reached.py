@@ -11,20 +11,6 @@ from typing import Any
 import torch
 
 
-def modules_of(model: Any) -> list[torch.nn.Module]:
-    """The modules that a module, a method of one, or a function by its names refers to; each once."""
-    function = inspect.unwrap(model) if callable(model) else model
-    owner = getattr(function, "__self__", None)
-    code = getattr(function, "__code__", None)
-    known = getattr(function, "__globals__", {})
-    reached = [model, function, owner, *getattr(owner, "__dict__", {}).values()]
-    reached += [known.get(name) for name in getattr(code, "co_names", ())]
-    for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # a name that has no value yet
-            reached.append(cell.cell_contents)
-    return list({id(module): module for module in reached if isinstance(module, torch.nn.Module)}.values())
-
-
 def tensors_of(modules: Sequence[torch.nn.Module]) -> list[torch.Tensor]:
     """Parameters and buffers of modules; each storage once."""
     tensors = [t for module in modules for t in (*module.parameters(), *module.buffers())]
@@ -37,7 +23,7 @@ DEPTH = 4
 MOST_OBJECTS = 20_000
 
 
-def all_modules_of(*roots: Any) -> list[torch.nn.Module]:
+def modules_of(*roots: Any) -> list[torch.nn.Module]:
     """The modules that functions and objects lead to: by closures, names, defaults, attributes and containers.
 
     Modules within another are not named by themselves. What lies deeper than `DEPTH` is not found.
