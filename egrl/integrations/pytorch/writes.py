@@ -132,11 +132,15 @@ def keep_old_values(graph: fx.Graph) -> None:
     def old(node: fx.Node) -> fx.Node:
         """The copy of a changed tensor, or the same view of the copy."""
         if node not in copies:
-            if node in gone:
-                with graph.inserting_before(_first_op(graph)):
+            place = (
+                graph.inserting_before(_first_op(graph))
+                if node.op == "placeholder"
+                else graph.inserting_after(node)
+            )
+            with place:
+                if node in gone:
                     copy = graph.call_function(torch.ops.aten.clone.default, (node,))
-            else:
-                with graph.inserting_after(node):
+                else:
                     copy = graph.node_copy(
                         node, lambda source: old(source) if owner(source) in gone else source
                     )
