@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.explanation import Breakdown, OpTimes, Partition
+from hwsim.placing import Placer
 from hwsim.problem import (
     Bound,
     Floats,
@@ -36,6 +37,14 @@ class HasObservation(Protocol):
     @property
     def observation(self) -> Observation:
         """What a policy sees if the current mapping is the space's `initial`."""
+
+
+@runtime_checkable
+class HasPlacer(Protocol):
+    """A problem whose tensors can be placed by score; see `hwsim.placing`."""
+
+    @property
+    def placer(self) -> Placer: ...
 
 
 @runtime_checkable

@@ -12,8 +12,10 @@ from workloads.references import NamesCode, is_reference
 
 GRAPH_UNET = "graph_unet"
 """The package's own network, `policies.graph_unet`, which evaluates a whole population in one pass."""
-NETWORKS = (GRAPH_UNET, "gcn", "sage", "gin", "gat", "edge_cnn", "graph_gps")
-"""Networks by name; all but the first are built from torch-geometric's layers, see `policies.pyg`."""
+LINEAR, AUTO = "linear", "auto"
+"""No network at all: a linear rule (`policies.ranker`); LINEAR if a placer reads the policy, else GRAPH_UNET."""
+NETWORKS = (AUTO, LINEAR, GRAPH_UNET, "gcn", "sage", "gin", "gat", "edge_cnn", "graph_gps")
+"""Networks by name; those after the first three are built from torch-geometric's layers, see `policies.pyg`."""
 LIBRARY = "torch_geometric.nn"
 """Where MODULE:NAME may come from without being code of a stranger: it is installed with this package."""
 

@@ -12,6 +12,7 @@ Source: as `policies.graph_unet`; the attention layer is Brody et al. (ICLR 2022
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from torch.nn import functional as F
 from policies.attention import SLOPE
 from policies.graph import Graph, edges_between, square, union
 from policies.masking import masked_log_probs
-from policies.network import GRAPH_UNET, NetworkConfig
+from policies.network import AUTO, GRAPH_UNET, NetworkConfig
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
 from policies.pyg import draw_actor, make_actor
 from policies.roles import NODES, Roles, roles
@@ -50,7 +51,7 @@ class StackedActor:
         self.config, self.features, self.heads, self.choices = config, features, heads, choices
         single = make_actor(config, features, heads, choices).to(self.device)
         self.weight_format: WeightFormat = single.weight_format
-        self._single = None if config.name == GRAPH_UNET else single
+        self._single = None if config.name in (AUTO, GRAPH_UNET) else single
         self._seen: tuple[NDArray[np.float32], Graph, Roles] | None = None
 
     def draw(self, rng: np.random.Generator) -> Weights:
@@ -68,19 +69,30 @@ class StackedActor:
 
         A choice is legal where it is below num_choices [N, H]. Raises ValueError where a shape does not fit.
         """
-        self.weight_format.check(weights)
         counts = torch.from_numpy(num_choices).to(self.device)
+        with torch.inference_mode():
+            parts = [masked_log_probs(logits, counts).exp() for logits in self._in_passes(weights, x, graph)]
+            return torch.cat(parts).cpu().numpy()
+
+    def all_logits(
+        self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph
+    ) -> NDArray[np.float32]:
+        """Logits float32 [M, N, H, C] of weights [M, P] on x [N, F]. Raises ValueError where a shape does not fit."""
+        with torch.inference_mode():
+            return torch.cat(list(self._in_passes(weights, x, graph))).cpu().numpy()
+
+    def _in_passes(
+        self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph
+    ) -> Iterator[Tensor]:
+        """Logits [m, N, H, C] of as many members at a time as a pass takes."""
+        self.weight_format.check(weights)
         given = None if graph.nodes <= NODES else self._roles(x, graph)
         x, graph = (x, graph) if given is None else (given.x, given.graph)
         step = max(1, NODES_A_PASS // graph.nodes)
-        with torch.inference_mode():
-            role = None if given is None else torch.from_numpy(given.of).to(self.device)
-            parts = []
-            for first in range(0, len(weights), step):
-                logits = self.logits(weights[first : first + step], x, graph)
-                logits = logits if role is None else logits.index_select(1, role)
-                parts.append(masked_log_probs(logits, counts).exp())
-            return torch.cat(parts).cpu().numpy()
+        role = None if given is None else torch.from_numpy(given.of).to(self.device)
+        for first in range(0, len(weights), step):
+            logits = self.logits(weights[first : first + step], x, graph)
+            yield logits if role is None else logits.index_select(1, role)
 
     def _roles(self, x: NDArray[np.float32], graph: Graph) -> Roles:
         """Roles of the last graph and features are remembered: most populations see the same ones all the time."""
@@ -88,7 +100,7 @@ class StackedActor:
         if seen is None or seen[1] is not graph or not np.array_equal(seen[0], x):
             self._seen = seen = (x.copy(), graph, roles(x, graph))
             text = f"networks see the {graph.nodes:,} nodes as {len(seen[2].x):,} roles"
-            warnings.warn(Notice(text), stacklevel=3)
+            warnings.warn(Notice(text), stacklevel=4)
         return seen[2]
 
     def logits(self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph) -> Tensor:

@@ -31,6 +31,7 @@ from policies.graph_unet import GraphUNet
 from policies.graphsage import GraphSage, GraphSageConfig
 from policies.network import GRAPH_UNET, NetworkConfig, refers, saved_settings
 from policies.pyg import PygActor, make_actor
+from policies.ranker import Rankers
 from policies.weight_vector import WeightFormat, Weights, assign
 from workloads.atomic import replace_file
 from workloads.errors import InputError
@@ -56,6 +57,44 @@ def graphsage_weights(policy: StoredPolicy, config: GraphSageConfig, where: str)
     check_network(policy, KIND, asdict(config), where)
     weight_format = GraphSage(config, meta["features"], len(meta["heads"])).weight_format
     return vector_of(policy, weight_format, where)
+
+
+RANKER = "ranker"
+
+
+def ranker_policy(
+    weights: Weights, rankers: Rankers, *, heads: Sequence[str], choices: int, **free: Any
+) -> StoredPolicy:
+    """A ranking network with weights float32 [P] as a policy; `free` goes to the metadata.
+
+    The names of its features stand in the metadata: a policy fits a placer with the same ones.
+    """
+    rankers.weight_format.check(weights)
+    metadata = {
+        **free,
+        "kind": RANKER,
+        "feature_schema": 0,
+        "features": len(rankers.names),
+        "feature_names": list(rankers.names),
+        "heads": list(heads),
+        "choices": choices,
+        "config": saved_settings(rankers.config),
+    }
+    return StoredPolicy(rankers.weight_format.arrays(weights), metadata)
+
+
+def rankers_of(policy: StoredPolicy, where: str = "policy") -> Rankers:
+    """What evaluates a ranking policy. InputError naming `where` if its settings are none of ours."""
+    meta = policy.metadata
+    names = meta.get("feature_names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{where}: feature_names: expected names, found {names!r}")
+    return Rankers(_network_config(policy, where), tuple(names), len(meta["heads"]))
+
+
+def ranker_weights(policy: StoredPolicy, rankers: Rankers, where: str = "policy") -> Weights:
+    """The weights float32 [P] of a ranking policy. InputError naming `where` if arrays and settings disagree."""
+    return vector_of(policy, rankers.weight_format, where)
 
 
 VERSION = 1
@@ -189,9 +228,15 @@ def actor_policy(
 
 def config_of(policy: StoredPolicy, where: str = "policy") -> NetworkConfig:
     """The settings of the network of a policy of kind "gnn". InputError naming `where` where it is another kind."""
+    kind = policy.metadata["kind"]
+    if kind != "gnn":
+        raise InputError(f"{where}: kind: expected 'gnn', found {kind!r}")
+    return _network_config(policy, where)
+
+
+def _network_config(policy: StoredPolicy, where: str) -> NetworkConfig:
+    """The settings of a policy's network."""
     meta = policy.metadata
-    if meta["kind"] != "gnn":
-        raise InputError(f"{where}: kind: expected 'gnn', found {meta['kind']!r}")
     known = {f.name for f in fields(NetworkConfig)}
     if set(meta["config"]) | {"name"} != known:
         raise InputError(f"{where}: config: expected fields {sorted(known)}, found {sorted(meta['config'])}")
@@ -204,7 +249,7 @@ def config_of(policy: StoredPolicy, where: str = "policy") -> NetworkConfig:
 def foreign_network(policy: StoredPolicy) -> str | None:
     """The network of a policy where it is code from outside the package and its dependencies; else None."""
     name = policy.metadata["config"].get("name", "")
-    return name if policy.metadata["kind"] == "gnn" and refers(str(name)) else None
+    return name if policy.metadata["kind"] in ("gnn", RANKER) and refers(str(name)) else None
 
 
 def flat_weights(policy: StoredPolicy, where: str = "policy") -> Weights:

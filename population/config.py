@@ -5,6 +5,7 @@ Sources of the defaults: EGRL, Table 2, and, for what the paper leaves out, a pu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from hwsim.stages import Pipeline
+from policies.places import Places
+from population.cma import MOST_WEIGHTS, CmaConfig
 from population.moves import Moves, MovesConfig
 from population.operators import check_form, refers
 from population.selection import elite_count
@@ -58,11 +61,12 @@ class EvolutionConfig:
             " before, as in Algorithm 2, see `population.offspring`"
         ),
     ] = "islands"
-    readout: Annotated[
-        Literal["greedy", "sample"],
-        Doc('"greedy" (own choice): a policy takes its most probable choices; "sample": it draws them'),
-    ] = "greedy"
-    walk: Annotated[WalkConfig, Doc('how the GNNs move, with "islands"')] = field(default_factory=WalkConfig)
+    walk: Annotated[WalkConfig, Doc('how networks of many weights move, with "islands"')] = field(
+        default_factory=WalkConfig
+    )
+    cma: Annotated[
+        CmaConfig, Doc(f'how networks of at most {MOST_WEIGHTS:,} weights move, with "islands"')
+    ] = field(default_factory=CmaConfig)
     island_size: Annotated[
         int, Doc('individuals that an island holds at most, with "islands" (own choice)')
     ] = 20
@@ -148,6 +152,9 @@ class Decisions:
         features: F, columns of the observation.
         moves: the local moves that `EvolutionConfig.moves` describes; None: without kinds and sizes of decisions.
         pipeline: where choices are stages of a pipeline; else None.
+        places: what ranking networks read, if a placer reads the networks; else None.
+        feature_names: names of what they read.
+        repaired: what would run of mappings int16 [B, N, H]; None if that is not known beforehand.
     """
 
     num_choices: NDArray[np.int16]
@@ -156,6 +163,9 @@ class Decisions:
     features: int
     moves: Moves | None = None
     pipeline: Pipeline | None = None
+    places: Places | None = None
+    feature_names: tuple[str, ...] = ()
+    repaired: Callable[[NDArray[np.int16]], NDArray[np.int16]] | None = None
 
     @property
     def certainty(self) -> float:

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Observation
 from policies.weight_vector import WeightFormat
+from population.cma import MOST_WEIGHTS, Cma
 from population.config import Decisions, EvolutionConfig
 from population.genome import Child, Genome, Gnn, Individual, Origin, members_from_arrays, members_to_arrays
 from population.islands import Islands
+from population.known import Known
 from population.local_search import Immigrant, LocalSearch
 from population.offspring import Breeder
 from population.policies import Policies
@@ -48,14 +50,15 @@ def first_members(
 
     Raises ValueError where `start` has more genomes of an encoding than there are slots, or one that does not fit.
     """
-    slots: dict[Encoding, int] = {
-        "gnn": config.population - config.boltzmann_count,
-        "boltzmann": config.boltzmann_count,
-    }
     given: dict[Encoding, list[Genome]] = {
         "gnn": [g for g in start if isinstance(g, Gnn)],
         "boltzmann": [g for g in start if isinstance(g, Boltzmann)],
     }
+    # On islands the encodings' shares may change, so that more networks may be given than there will be.
+    chromosomes = config.boltzmann_count
+    if config.survival == "islands":
+        chromosomes = min(chromosomes, max(0, config.population - len(given["gnn"])))
+    slots: dict[Encoding, int] = {"gnn": config.population - chromosomes, "boltzmann": chromosomes}
     members: list[Individual] = []
     for encoding, count in slots.items():
         if len(given[encoding]) > count:
@@ -95,7 +98,8 @@ class Population:
 
     `members` are to be measured next, GNNs before chromosomes; with "generational" survival the first `elites`
     of them come first. With "islands", `islands` and `walk` are what they come from, `island_of` the number of the
-    island that each member's mapping will join, and `best_gnn` the best one measured so far.
+    island that each member's mapping will join, and `best_gnn` the best one measured so far;
+    `known` are the mappings that ran.
     """
 
     def __init__(
@@ -113,13 +117,16 @@ class Population:
         self.config, self.decisions = config, decisions
         self.members = list(members)
         self.islands = Islands(config.island_size, config.islands, config.exploit)
-        self.walk = Walk(config.walk)
+        self._policies = Policies(decisions, actor, device)
+        ranking = decisions.places is not None and actor is not None
+        few = ranking and self._policies.weight_format.size <= MOST_WEIGHTS
+        self.walk: Walk | Cma = Cma(config.cma) if few else Walk(config.walk)
         self._local = LocalSearch(config, decisions)
+        self.known = Known()
         self.island_of = [0] * len(self.members)
         self.best_gnn: Individual | None = None
         self.elites = 0
         self.generation = 0
-        self._policies = Policies(decisions, actor, device)
         self._next_id = 1 + max((m.id for m in members), default=-1)
 
     @staticmethod
@@ -130,8 +137,11 @@ class Population:
         actor: NetworkConfig | None = None,
         start: Sequence[Genome] = (),
         device: str = "cpu",
+        rules: Sequence[Floats] = (),
     ) -> Population:
         """A first generation: the `start` genomes in slots of their encoding, the rest drawn at random.
+
+        On islands, networks that begin with the linear `rules` [2 H F + 1] come first, as many as there is room for.
 
         Raises ValueError where GNNs are asked for without `actor` or `start` has more genomes of an encoding
         than there are slots.
@@ -139,6 +149,8 @@ class Population:
         if config.boltzmann_count < config.population and actor is None:
             raise ValueError("actor: expected a NetworkConfig for the GNN members, received None")
         population = Population(config, decisions, actor, (), device)
+        room = config.population - len(start) if config.survival == "islands" else 0
+        start = [*start, *(population._policies.of_rule(rule, rng) for rule in rules[:room])]
         population.members = first_members(rng, config, population._policies, population._local, start)
         population.island_of = [0] * len(population)
         population._next_id = len(population)
@@ -153,16 +165,15 @@ class Population:
         return self._policies.weight_format
 
     def probabilities(self, observation: Observation, chosen: NDArray[np.int64] | None = None) -> Floats:
-        """Probabilities float32 [M, N, H, C] of the members at positions `chosen` (default: all).
-
-        With `readout = "greedy"` a decision's most probable choice (the first, if several are equal) has probability 1.
-        """
+        """Probabilities float32 [M, N, H, C] of the members at positions `chosen` (default: all)."""
         members = self.members if chosen is None else [self.members[i] for i in chosen]
-        probabilities = self._policies.probabilities(members, observation)
-        if self.config.readout == "greedy":
-            best = probabilities.argmax(axis=-1)[..., None]
-            return (best == np.arange(probabilities.shape[-1])).astype(np.float32)
-        return probabilities
+        return self._policies.probabilities(members, observation)
+
+    def scores(
+        self, observation: Observation, chosen: NDArray[np.int64]
+    ) -> tuple[Floats, NDArray[np.float64]]:
+        """Scores float32 [M, T, L] of the members at positions `chosen`, ranking networks, and the shares kept free."""
+        return self._policies.scores([self.members[i] for i in chosen], observation)
 
     def standings(self) -> list[Individual]:
         """All measured individuals that may still have children, best first, then oldest first."""
@@ -210,6 +221,8 @@ class Population:
                     f"ran: expected [{len(self)}, N, H], received {None if ran is None else ran.shape}"
                 )
             own = fitness if ran_fitness is None else ran_fitness
+            self.known.add(ran)
+            self.known.add(immigrant.ran for immigrant in immigrants)
             self._record(measured, ran, np.asarray(own, np.float64), immigrants)
             done = self._breed(measured, learner_weights, rng)
         scores = [m.score for m in measured if np.isfinite(m.score)]
@@ -255,7 +268,7 @@ class Population:
             if np.isfinite(gnn.score) and (self.best_gnn is None or gnn.score > self.best_gnn.score):
                 self.best_gnn = gnn
         walk_begins = bool(gnns) and self.walk.update(gnns)
-        if len(gnns) == len(measured):
+        if not self.config.boltzmann_count:
             return
         # A new walk's mappings, those of the scouts that it came from included, have an island of their own.
         if walk_begins:
@@ -285,7 +298,7 @@ class Population:
     ) -> dict[str, int]:
         """Replace every member by a new child: GNNs of the walk, then chromosomes of the islands."""
         unmeasured = [m for m in measured if m.encoding == "boltzmann"]
-        slots = len(measured) - len(unmeasured)
+        slots = self.config.population - self.config.boltzmann_count
         done = dict.fromkeys(DONE, 0)
         self.members, self.island_of = [], []
         if slots:
@@ -293,10 +306,11 @@ class Population:
                 self._adopt(child, done)
                 self.island_of.append(self.islands.newest)
             done["migrated"] = sum(m.origin == "learner" for m in self.members)
-        for _ in unmeasured:
+        for _ in range(self.config.population - slots):
             island = self.islands.draw_island(rng)
-            # Where nothing has ever run, the chromosomes themselves are the parents.
-            self._adopt(self._local.child(unmeasured if island is None else island.pool, rng), done)
+            parents = unmeasured if island is None else island.pool
+            # Where nothing has ever run, the chromosomes themselves are the parents; without any, a random one.
+            self._adopt(self._local.child(parents, rng, self.known) if parents else self._fresh(rng), done)
             self.island_of.append(self.islands.newest if island is None else island.number)
         return done
 
@@ -308,6 +322,7 @@ class Population:
             "walk": self.walk.state_dict(),
             "homes": np.array(self.island_of, dtype=np.int64),
             "best_gnn": members_to_arrays([] if self.best_gnn is None else [self.best_gnn]),
+            "known": self.known.state_dict(),
             "generation": self.generation,
             "elites": self.elites,
             "next_id": self._next_id,
@@ -318,12 +333,17 @@ class Population:
         members, best = members_from_arrays(state["members"]), members_from_arrays(state["best_gnn"])
         self.islands.load_state_dict(state["islands"])
         self.walk.load_state_dict(state["walk"])
+        self.known.load_state_dict(state["known"])
         for member in [*members, *best, *self.islands.individuals()]:
             self._policies.check(member.genome)
         self.members, self.best_gnn = members, best[0] if best else None
         self.island_of = [int(island) for island in state["homes"]]
         self.generation, self.elites = int(state["generation"]), int(state["elites"])
         self._next_id = int(state["next_id"])
+
+    def _fresh(self, rng: np.random.Generator) -> Child:
+        """A random chromosome."""
+        return Child(self._policies.draw("boltzmann", rng), (), "random", mutated=False)
 
     def _migrate(self, learner_weights: Floats | None, scores: dict[int, float]) -> int:
         """Put the learner into the weakest slot that it may take."""

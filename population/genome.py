@@ -37,7 +37,7 @@ def members_to_arrays(members: Sequence[Individual]) -> dict[str, Any]:
         "measured": np.array([bool(m.fitness.valid) for m in members], dtype=np.bool_),
     }
     if gnns:
-        arrays["weights"] = np.stack(gnns)
+        arrays["weights"] = gnns  # a list, since there may be more of them in one generation than in another
     if chromosomes:
         arrays["prior"] = np.stack([c.prior for c in chromosomes])
         arrays["temperature"] = np.stack([c.temperature for c in chromosomes])

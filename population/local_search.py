@@ -24,9 +24,13 @@ from numpy.typing import NDArray
 
 from population.config import Decisions, EvolutionConfig
 from population.genome import Boltzmann, Child, Individual, boltzmann_from_mapping
+from population.known import Known
 from population.moves import Moves
 from population.operators import Selection
 from population.selection import tournament
+
+TRIES = 10
+"""Children that are drawn at most until one is new."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,23 @@ class LocalSearch:
         origin = individual.origin if individual.encoding == "boltzmann" else "seeded"
         return replace(individual, genome=self.anchor(ran), origin=origin)
 
-    def child(self, parents: Sequence[Individual], rng: np.random.Generator) -> Child:
-        """A few local moves away from a parent that the selection chose."""
+    def child(
+        self, parents: Sequence[Individual], rng: np.random.Generator, known: Known | None = None
+    ) -> Child:
+        """A few local moves away from a parent that the selection chose.
+
+        If what would run is known beforehand, the child is that, and not among the mappings `known`, which it joins;
+        unless none is found in `TRIES` tries.
+        """
         select = self._selection or partial(tournament, size=self._config.tournament)
-        parent = select(parents, 1, rng=rng)[0]
-        assert isinstance(parent.genome, Boltzmann)
-        moved = self._moves.propose(mapping_of(parent.genome, self._decisions.live), rng)
+        for _ in range(TRIES):
+            parent = select(parents, 1, rng=rng)[0]
+            assert isinstance(parent.genome, Boltzmann)
+            moved = self._moves.propose(mapping_of(parent.genome, self._decisions.live), rng)
+            repaired = self._decisions.repaired
+            if repaired is None or known is None:
+                break
+            moved = repaired(moved[None])[0]
+            if known.admit(moved):
+                break
         return Child(self.anchor(moved), (parent.id,), "mutation", mutated=True)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Observation
 from policies.boltzmann import boltzmann
+from policies.network import LINEAR
+from policies.ranker import Rankers
 from policies.weight_vector import WeightFormat
 from population.config import Decisions
 from population.genome import Boltzmann, Encoding, Genome, Gnn, Individual, random_boltzmann
@@ -30,8 +32,16 @@ class Policies:
         self._decisions, self._actor, self._device = decisions, actor, device
 
     @cached_property
+    def _rankers(self) -> Rankers:
+        """Evaluates all networks at once, if a placer reads them."""
+        if self._actor is None:
+            raise ValueError("actor: expected a NetworkConfig, received None")
+        given = self._decisions
+        return Rankers(self._actor, given.feature_names, given.num_choices.shape[1], self._device)
+
+    @cached_property
     def _stacked(self) -> StackedActor:
-        """Evaluates all GNNs at once."""
+        """Evaluates all networks at once, if no placer reads them."""
         from policies.stacked import StackedActor
 
         if self._actor is None:
@@ -44,7 +54,8 @@ class Policies:
     @property
     def weight_format(self) -> WeightFormat:
         """Where each tensor lies in a GNN's weight vector."""
-        return self._stacked.weight_format
+        own = self._stacked if self._decisions.places is None else self._rankers
+        return own.weight_format
 
     @property
     def weight_format_or_none(self) -> WeightFormat | None:
@@ -59,7 +70,12 @@ class Policies:
 
     def draw_gnn(self, rng: np.random.Generator) -> Gnn:
         """A random GNN."""
-        return Gnn(self._stacked.draw(rng))
+        own = self._stacked if self._decisions.places is None else self._rankers
+        return Gnn(own.draw(rng))
+
+    def of_rule(self, rule: Floats, rng: np.random.Generator) -> Gnn:
+        """A ranking network that begins with a linear rule."""
+        return Gnn(self._rankers.of_rule(rule, rng))
 
     def check(self, genome: Genome) -> None:
         """Raises ValueError unless the genome fits the decisions or the actor."""
@@ -80,7 +96,12 @@ class Policies:
         out = np.zeros((len(members), *shape), dtype=np.float32)
         gnns = [i for i, m in enumerate(members) if isinstance(m.genome, Gnn)]
         others = [i for i, m in enumerate(members) if isinstance(m.genome, Boltzmann)]
-        if gnns:
+        if gnns and decisions.places is not None:
+            chosen = [members[i] for i in gnns]
+            out[gnns] = decisions.places.probabilities(
+                self.scores(chosen, observation)[0], decisions.num_choices, decisions.choices
+            )
+        elif gnns:
             from policies.graph import prepare
 
             weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Gnn)])
@@ -92,6 +113,20 @@ class Policies:
             temperature = np.stack([g.temperature for g in genomes])
             out[others] = boltzmann(prior, temperature, decisions.num_choices)
         return out
+
+    def scores(
+        self, members: Sequence[Individual], observation: Observation
+    ) -> tuple[Floats, NDArray[np.float64]]:
+        """Scores float32 [M, T, L] of individuals that are ranking networks, and the shares [M] that they keep free."""
+        places, graph = self._decisions.places, None
+        assert places is not None
+        assert self._actor is not None
+        if self._actor.name != LINEAR:
+            from policies.graph import prepare
+
+            graph = prepare(observation.edge_index, len(observation.x))
+        weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Gnn)])
+        return self._rankers.scores(weights, places, graph)
 
     def posterior(self, observation: Observation, member: Individual) -> Floats:
         """Probabilities float32 [N, H, C] of one individual."""

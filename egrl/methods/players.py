@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KINDS = {
     "gnn": "egrl.methods.gnn_player",
     "graphsage": "egrl.methods.ppo.player",
+    "ranker": "egrl.methods.ranker_player",
     "muzero": "egrl.methods.muzero.player",
 }
 """Kind of policy -> module."""

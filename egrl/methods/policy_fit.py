@@ -7,12 +7,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from egrl.core.method import Context
-from hwsim.capabilities import HasObservation
+from hwsim.capabilities import HasObservation, HasPlacer
 from hwsim.problem import Observation, Problem
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from policies.network import NetworkConfig
+    from policies.places import Places
+    from policies.ranker import Rankers
     from policies.store import StoredPolicy
     from policies.weight_vector import Weights
 
@@ -35,6 +37,33 @@ def demands(problem: Problem) -> dict[str, Any]:
     }
 
 
+def ranking_demands(problem: Problem, where: str) -> dict[str, Any]:
+    """The metadata that a ranking policy for a problem must have. InputError if the problem places nothing by rank."""
+    if not isinstance(problem, HasPlacer):
+        raise InputError(
+            f"{where}: expected a policy for {problem.about.name}, found one that ranks tensors for a placer"
+        )
+    names = problem.placer.feature_names
+    return {
+        "features": len(names),
+        "heads": list(problem.space.heads),
+        "choices": problem.space.most_choices,
+        "feature_names": list(names),
+    }
+
+
+def places_of(problem: Problem) -> Places:
+    """What ranking networks read of a problem. ValueError if nothing places its tensors by rank."""
+    from policies.places import Places
+
+    if not isinstance(problem, HasPlacer):
+        raise ValueError(f"problem: expected one with a placer, received {problem.about.name}")
+    placer = problem.placer
+    return Places(
+        placer.node, placer.head, placer.features, (len(problem.space.nodes), len(problem.space.heads))
+    )
+
+
 def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:
     """The `demands` on one policy that serves all problems; those in `free` may differ, and are the first problem's.
 
@@ -54,10 +83,11 @@ def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:
 def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
     """InputError naming `where` and the first thing in which a policy does not fit a problem.
 
-    A policy of kind "graphsage" reads any number of choices.
+    Policies of the kinds "graphsage" and "ranker" read any number of choices.
     """
-    free = ("choices",) if policy.metadata.get("kind") == "graphsage" else ()
-    for key, value in demands(problem).items():
+    kind = policy.metadata.get("kind")
+    free = ("choices",) if kind in ("graphsage", "ranker") else ()
+    for key, value in (ranking_demands(problem, where) if kind == "ranker" else demands(problem)).items():
         if policy.metadata.get(key) != value and key not in free:
             raise InputError(
                 f"{where}: {key}: expected {value!r} as {problem.about.workload} on {problem.about.chip} has it,"
@@ -65,14 +95,20 @@ def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
             )
 
 
-def init_weights(context: Context, network: NetworkConfig) -> Weights | None:
-    """The weights float32 [P] of `--init`, None where there is none. InputError where it does not fit."""
-    from policies.store import actor_of, check_network
+def init_weights(context: Context, network: NetworkConfig, rankers: Rankers | None = None) -> Weights | None:
+    """The weights float32 [P] of `--init`, None where there is none. InputError where it does not fit.
+
+    They are those of ranking networks if `rankers` are given.
+    """
+    from policies.store import RANKER, actor_of, check_network, ranker_weights
     from policies.weight_vector import flatten
 
     policy = context.init
     if policy is None:
         return None
-    check_network(policy, "gnn", asdict(network), "--init")
+    kind = "gnn" if rankers is None else RANKER
+    check_network(policy, kind, asdict(network), "--init")
     check(policy, context.problems[0], "--init")
-    return flatten(actor_of(policy, "--init"))
+    return (
+        flatten(actor_of(policy, "--init")) if rankers is None else ranker_weights(policy, rankers, "--init")
+    )

@@ -30,6 +30,7 @@ from hwsim.nnpi.explain import explain
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import SIMULATOR_VERSION, profiles, trace_latency
 from hwsim.nnpi.occupancy import lifetimes, occupancy
+from hwsim.nnpi.placer import NnpiPlacer
 from hwsim.nnpi.rectify import epsilon, rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
@@ -315,6 +316,11 @@ class NnpiProblem:
 
     def _noise_free(self) -> Tables:
         return self.tables._replace(sigma=0.0)
+
+    @cached_property
+    def placer(self) -> NnpiPlacer:
+        """Places weights and activations by score."""
+        return NnpiPlacer(self.tables)
 
     @cached_property
     def family(self) -> Family:

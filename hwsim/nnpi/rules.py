@@ -4,46 +4,25 @@ Source: the EGRL paper (section 4) says only that the compiler is "a collection 
 to the compute and memory capacity of the hardware". Which rules is an *assumption*, so there are several, by
 name; the default has the best geometric-mean latency over the zoo (`benchmarks/baseline_rules.py`).
 
-A rule sees no latency. It takes the tensors in some order and puts each where it still fits: a weight needs
-its bytes at every step, an activation from its op to its last consumer (closed). Every result is a valid map.
+A rule sees no latency. It ranks the tensors and puts each in the fastest memory where it still fits, by the placer
+that policies use, too (`hwsim.nnpi.placer`): a rule is a fixed table of scores. Every result is a valid map.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.jit import kernel
-from hwsim.nnpi.tables import Ints, Tables
+from hwsim.nnpi.placer import place
+from hwsim.nnpi.tables import Tables
+from hwsim.nnpi.tensors import Tensors, tensors
+from hwsim.placing import Scores
 from hwsim.problem import Mapping16
-from hwsim.usage_tree import add, most, nothing_used
 from workloads.errors import InputError
 from workloads.nearest import one_of
-
-WEIGHT, ACTIVATION = 0, 1
-
-
-@dataclass(frozen=True)
-class Tensors:
-    """The T tensors to place, int64 [T] each: WEIGHT or ACTIVATION (head) of an op, held in first..last (closed)."""
-
-    op: Ints
-    head: Ints
-    size_bytes: Ints
-    first: Ints
-    last: Ints
-    moved_bytes: Ints
-
-    @property
-    def density(self) -> NDArray[np.float64]:
-        """Bytes moved per inference, for each byte held during one step, float64 [T]."""
-        held = self.size_bytes.astype(np.float64) * (self.last - self.first + 1)
-        return np.asarray(self.moved_bytes / held)
-
 
 Key = NDArray[np.int64] | NDArray[np.float64]
 Order = Callable[[Tensors], tuple[Key, ...]]
@@ -141,65 +120,21 @@ def rule_named(name: str) -> Rule:
     return RULES[name]
 
 
-def tensors(tables: Tables) -> Tensors:
-    """Every tensor that has a size, weights before activations of the same op."""
-    ops = len(tables.weight_bytes)
-    reads = np.zeros(ops, np.int64)
-    np.add.at(reads, tables.edge_source, tables.edge_bytes)
-    op, head = np.nonzero(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1))
-    is_weight = head == WEIGHT
-    return Tensors(
-        op,
-        head,
-        np.where(is_weight, tables.weight_bytes[op], tables.activation_bytes[op]),
-        np.where(is_weight, 0, op),
-        np.where(is_weight, ops - 1, tables.last_use[op]),
-        np.where(is_weight, tables.weight_read_bytes[op], tables.written_bytes[op] + reads[op]),
-    )
+def rule_scores(tables: Tables, found: Tensors, rule: Rule) -> Scores:
+    """The scores float32 [1, T, L] that place as the rule does: by its order, into the fastest memory with room."""
+    tensors, levels = len(found.op), len(tables.capacity_bytes)
+    place_in_order = np.empty(tensors, np.int64)
+    place_in_order[np.lexsort(rule.order(found)[::-1])] = np.arange(tensors)
+    # Whole numbers, so that float32 is exact: the tensor's turn from the end times L, and the memory's number.
+    scores = ((tensors - place_in_order)[:, None] * levels + np.arange(levels)).astype(np.float32)
+    largest = rule.largest_share * tables.capacity_bytes.astype(np.float64)
+    scores[found.size_bytes[:, None] > largest] = -np.inf
+    scores[:, 0] = 0
+    return scores[None]
 
 
 def compile_map(tables: Tables, rule: Rule) -> Mapping16:
     """The valid canonical map int16 [N, 2] that a rule makes."""
-    ops, found = len(tables.weight_bytes), tensors(tables)
-    budget = tables.capacity_bytes.astype(np.float64)
-    budget[tables.into] *= 1.0 - rule.free_share
-    largest: NDArray[np.float64] = rule.largest_share * tables.capacity_bytes.astype(np.float64)
-    order = np.lexsort(rule.order(found)[::-1])
-    head, size, first, last = (c[order] for c in (found.head, found.size_bytes, found.first, found.last))
-    level = _first_fit(ops, head, size, first, last, _whole(largest), _whole(budget))
-    mapping = np.full((ops, 2), -1, np.int16)
-    mapping[found.op[order], found.head[order]] = level
-    return mapping
-
-
-def _whole(limits: NDArray[np.float64]) -> Ints:
-    """The whole bytes within limits: an integer exceeds one if it exceeds the other. Int64 [L]."""
-    return np.array([min(math.floor(limit), 2**63 - 1) for limit in limits.tolist()], np.int64)
-
-
-@kernel
-def _first_fit(
-    ops: int, head: Ints, size_bytes: Ints, first: Ints, last: Ints, largest: Ints, budget: Ints
-) -> NDArray[np.int16]:
-    """The fastest memory that takes each of T tensors, in turn, int16 [T]; memory 0 takes what no other does.
-
-    A weight is held at every step: one number of bytes per memory, which meets the fullest step of the activations.
-    """
-    levels = len(budget)
-    live = [nothing_used(ops) for _ in range(levels)]
-    pinned = np.zeros(levels, np.int64)
-    chosen = np.zeros(len(head), np.int16)
-    for k in range(len(head)):
-        size, level = size_bytes[k], levels - 1
-        from_step, to_step = (0, ops) if head[k] == WEIGHT else (first[k], last[k] + 1)
-        while level > 0 and (
-            size > largest[level]
-            or pinned[level] + most(live[level], from_step, to_step) + size > budget[level]
-        ):
-            level -= 1
-        if head[k] == WEIGHT:
-            pinned[level] += size
-        else:
-            add(live[level], from_step, to_step, size)
-        chosen[k] = level
-    return chosen
+    found = tensors(tables)
+    made: Mapping16 = place(tables, found, rule_scores(tables, found, rule), np.array([rule.free_share]))[0]
+    return made

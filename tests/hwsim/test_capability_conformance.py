@@ -23,6 +23,7 @@ from hwsim.capabilities import (
     HasOccupancy,
     HasParts,
     HasPlacement,
+    HasPlacer,
     HasPlanText,
     HasRace,
     HasSolving,
@@ -30,6 +31,7 @@ from hwsim.capabilities import (
 )
 from hwsim.explanation import Breakdown, OpTimes, Partition
 from hwsim.mappings import repair, sample, sample_uniformly
+from hwsim.placing import scores_of
 from hwsim.problem import Mapping16, Problem, Status
 from hwsim.sections import HasSections
 from hwsim.stepwise import (
@@ -83,7 +85,7 @@ def ran(problem: Problem, rows: int) -> Mapping16:
 
 
 def test_the_capabilities_are_few_and_some_toy_or_two_problems_have_each():
-    assert len(CAPABILITIES) <= 20
+    assert len(CAPABILITIES) <= 21
     toys = [build() for build in (TOYS | ABLE).values()]
     own = [PROBLEMS[name]() for name in ("nnpi", "mcm")]
     for name, kind in CAPABILITIES.items():
@@ -106,6 +108,27 @@ def test_its_own_draws_are_equal_ones_where_all_choices_are_equally_likely(probl
         np.testing.assert_array_equal(problem.sample(even, keys(2)), sample(problem, even, keys(2)))
         with pytest.raises(ValueError, match="expected"):
             problem.sample(even[:, :-1], keys(2))
+
+
+def test_what_it_places_is_valid_and_runs_as_it_is_and_any_mapping_that_ran_can_be_placed(problem):
+    if not isinstance(problem, HasPlacer):
+        return
+    placer, space = problem.placer, problem.space
+    tensors, memories, features = placer.features.shape
+    assert (features, tensors) == (len(placer.feature_names), len(placer.node))
+    assert np.argwhere(space.live).tolist() == np.stack([placer.node, placer.head], axis=1).tolist()
+    scores = np.random.default_rng(0).normal(size=(5, tensors, memories)).astype(np.float32)
+    placed = placer.place(scores, np.zeros(5))
+    np.testing.assert_array_equal(placed, space.canonical(placed))
+    assert all(problem.judge(mapping) == [] for mapping in placed)
+    found = problem.evaluate(placed, keys(5))
+    np.testing.assert_array_equal(found.repaired, placed)
+    np.testing.assert_array_equal(placer.repaired(placed), placed)
+    before = ran(problem, 8)
+    again = placer.place(scores_of(before, placer.node, placer.head, memories), np.zeros(len(before)))
+    np.testing.assert_array_equal(again, before)
+    drawn_ones = draws(problem, 4, 100)
+    np.testing.assert_array_equal(placer.repaired(drawn_ones), problem.evaluate(drawn_ones, keys(4)).repaired)
 
 
 def test_its_own_repair_leaves_what_ran_alone(problem):

@@ -29,7 +29,7 @@ FITNESS = st.one_of(st.floats(-5, 5), st.sampled_from([np.nan, np.inf, -np.inf, 
 
 
 def create(size: int = 20, fraction: float = 0.2, seed: int = 0, **other) -> Population:
-    other = {"survival": "generational", "readout": "sample", **other}
+    other = {"survival": "generational", **other}
     config = EvolutionConfig(population=size, boltzmann_fraction=fraction, **other)
     actor = None if fraction == 1.0 else ACTOR
     return Population.create(np.random.default_rng(seed), config, DECISIONS, actor)

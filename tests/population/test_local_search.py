@@ -247,12 +247,3 @@ def test_what_ran_must_fit():
     population = create()
     with pytest.raises(ValueError, match="ran: expected"):
         population.evolve(np.zeros(12), None, np.random.default_rng(0))
-
-
-def test_a_greedy_readout_is_certain_and_a_sampled_one_is_not():
-    greedy, sampled = create(), create(readout="sample")
-    certain, soft = greedy.probabilities(OBSERVATION), sampled.probabilities(OBSERVATION)
-    assert set(np.unique(certain)) == {0.0, 1.0}
-    np.testing.assert_array_equal(certain.argmax(axis=-1), soft.argmax(axis=-1))
-    gnns = [i for i, m in enumerate(sampled.members) if not isinstance(m.genome, Boltzmann)]
-    assert (soft[gnns].max(axis=-1) < 1).all()

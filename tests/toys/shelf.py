@@ -10,12 +10,42 @@ import numpy as np
 
 from hwsim.capabilities import Lifetime, Occupancy
 from hwsim.explanation import OpTime, OpTimes
+from hwsim.placing import Placer, Scores, ranked
 from hwsim.problem import About, Baseline, Evaluation, Keys, Mapping16, Violation
 from hwsim.sections import Bars, Section
 from hwsim.space import Space
 
 MEMORIES = (("slow", 1000), ("fast", 50))
 SECONDS_A_BYTE = (1.0, 0.25)
+
+
+class ShelfPlacer(Placer):
+    """Puts the four tensors that have a size into fast memory by falling score, where there is room."""
+
+    feature_names = ("one", "bytes")
+
+    def __init__(self, shelf: ToyShelf) -> None:
+        self._shelf = shelf
+        self.node = np.flatnonzero(shelf.space.size_bytes[:, 0])
+        self.head = np.zeros(4, np.int64)
+        self.features = np.zeros((4, 2, 2), np.float32)
+        self.features[:, 1, 0] = 1
+        self.features[:, 1, 1] = shelf.space.size_bytes[self.node, 0] / MEMORIES[1][1]
+
+    def place(self, scores: Scores, free_share: np.ndarray) -> Mapping16:
+        self.check(scores, free_share)
+        out = np.repeat(self._shelf.space.initial[None], len(scores), axis=0)
+        for row, order, own in zip(out, ranked(scores), scores, strict=True):
+            for tensor in order:
+                if own[tensor, 1] <= own[tensor, 0]:
+                    continue
+                row[self.node[tensor], 0] = 1
+                if self._shelf.judge(row):
+                    row[self.node[tensor], 0] = 0
+        return out
+
+    def repaired(self, mapping: Mapping16) -> Mapping16:
+        return self._shelf.repair(mapping, np.zeros(len(mapping), np.uint64))
 
 
 class ToyShelf:
@@ -109,6 +139,10 @@ class ToyShelf:
     def baseline_placement(self) -> None:
         """The baseline is a mapping."""
         return
+
+    @property
+    def placer(self) -> ShelfPlacer:
+        return ShelfPlacer(self)
 
     def fingerprint(self) -> str:
         return hashlib.sha256(repr((MEMORIES, self.space.size_bytes.tolist())).encode()).hexdigest()

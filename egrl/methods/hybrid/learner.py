@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Doc
 
 from egrl.core.method import Context
+from egrl.methods.hybrid.ranking import Ranking
 from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
 from hwsim.observe import observe
 from hwsim.problem import Observation, Status
@@ -112,7 +113,10 @@ class LearnerConfig:
         float,
         Ge(0),
         Le(20),
-        Doc("standard deviation of the noise on the log-probabilities of these mappings (own choice)"),
+        Doc(
+            "standard deviation of the noise on the log-probabilities of these mappings; scale of the Gumbel noise on"
+            " the scores of a ranking network (own choice)"
+        ),
     ] = 0.5
     gradient_steps: Annotated[
         float,
@@ -170,8 +174,11 @@ class Learner:
         observe_state: Callable[[int], Observation],
         rng: np.random.Generator,
         init: NDArray[np.float32] | None,
+        ranking: Ranking | None = None,
     ) -> None:
         """For the first problem of `context`; the actor begins with weights `init` float32 [P], if given.
+
+        With `ranking` the actor is a ranking network.
 
         `observe_state` gives what a policy sees that sets out from the mapping with a ticket, -1: from the initial one.
         """
@@ -180,7 +187,11 @@ class Learner:
         observation = observe_state(-1)
         self._problem = problem = context.problems[0]
         x = observation.x
-        task = Task(prepare(observation.edge_index, len(x)), problem.space.num_choices, problem.space.live)
+        graph = prepare(observation.edge_index, len(x))
+        self._ranking, self._graph = ranking, graph
+        task = Task(graph, problem.space.num_choices, problem.space.live)
+        if ranking is not None:
+            task = replace(task, places=ranking.places, feature_names=ranking.names)
         self._choices = problem.space.most_choices
         self._sac = Sac(network, config.critic, config.sac, task, x.shape[1], rng, device=context.device)
         if init is not None:
@@ -206,6 +217,20 @@ class Learner:
         noise = self._rng.standard_normal((count, *clean.shape), dtype=np.float32)
         noisy = clean * np.exp(np.float32(self.config.rollout_noise) * noise)
         return np.asarray(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
+
+    def scores(self, count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Noisy scores float32 [count, T, L] of the actor, a ranking network, and the shares [count] it keeps free.
+
+        The noise is Gumbel's: a ranking by scores with such noise is a draw without replacement by the softmax of the
+        scores (Kool et al., "Stochastic beams and where to find them", 2019).
+        """
+        assert self._ranking is not None
+        found = self._ranking.rankers(self._context.device).scores(
+            self._sac.actor_weights()[None], self._ranking.places, self._graph
+        )
+        noise = self._rng.gumbel(size=(count, *found[0].shape[1:])).astype(np.float32)
+        noise[:, :, 0] = 0
+        return found[0] + np.float32(self.config.rollout_noise) * noise, np.repeat(found[1], count)
 
     def add(
         self, tickets: NDArray[np.int64], states: NDArray[np.int64], usable: NDArray[np.bool_], last: bool

@@ -19,7 +19,7 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods import policy_fit
 from egrl.methods.hybrid.learner import LEARNER_METRICS, LEARNER_SOURCE, Learner, LearnerConfig
+from egrl.methods.hybrid.ranking import Ranking, Readout
 from egrl.methods.moves import moves_of
 from hwsim.mappings import sample
 from hwsim.observe import observe
@@ -44,7 +45,8 @@ from population.genome import Genome, Gnn, boltzmann_from_mapping
 PAPER_POPULATION: dict[str, Any] = {
     "evolution.boltzmann_fraction": 0.2,
     "evolution.survival": "generational",
-    "evolution.readout": "sample",
+    "network.name": "graph_unet",
+    "readout": "sample",
     "evolution.boltzmann_mutation.flips": 0.0,
 }
 """What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
@@ -59,12 +61,16 @@ class Parts:
         evolution: the population, or None.
         learner: the learner, or None.
         steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
+        readout: how networks are read.
+        ranking: the placer that reads them, if one does.
     """
 
     network: NetworkConfig
     evolution: EvolutionConfig | None
     learner: LearnerConfig | None
     steps_per_episode: int = 1
+    readout: Readout = "greedy"
+    ranking: Ranking | None = None
 
 
 def found_population(
@@ -88,15 +94,23 @@ def found_population(
         moves_of(problem, evolution.moves),
         problem.space.pipeline,
     )
+    ranking = parts.ranking
+    if ranking is not None:
+        decisions = replace(
+            decisions, places=ranking.places, feature_names=ranking.names, repaired=ranking.placer.repaired
+        )
     start: list[Genome] = []
     if init is not None and evolution.boltzmann_count < evolution.population:
         start.append(Gnn(init))
     mapping = context.start[0]
     if mapping is None and evolution.survival == "islands":
         mapping = problem.space.initial
-    if mapping is not None and evolution.boltzmann_count:
+    # What networks propose first is better than what is near the start, which joins its island in any case.
+    crowded = ranking is not None and bool(ranking.shipped())
+    if mapping is not None and evolution.boltzmann_count and not crowded:
         start.append(boltzmann_from_mapping(mapping, problem.space.num_choices, choices, decisions.certainty))
-    return Population.create(rng, evolution, decisions, parts.network, start, context.device)
+    rules = [] if ranking is None else ranking.shipped()
+    return Population.create(rng, evolution, decisions, parts.network, start, context.device, rules)
 
 
 LEARNER, COMPILER = -1, -2
@@ -104,6 +118,17 @@ LEARNER, COMPILER = -1, -2
 
 TWIN, CRITIC = "twin", "critic"
 """The sources of batches that are the twin's or the critic's alone."""
+
+
+FIRST_NOISE, REPLACEMENTS = 0.02, 6
+"""Gumbel noise on the scores of a network whose map ran before, relative to their spread, doubled so often."""
+DIVERGED = "a policy's weights have diverged to values that are not finite; try a smaller method.actor_lr"
+
+
+def _most_probable(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Probability 1 for each decision's most probable choice [R, N, H, C], the first if several are equal."""
+    best = probabilities.argmax(axis=-1)[..., None]
+    return (best == np.arange(probabilities.shape[-1])).astype(np.float32)
 
 
 @dataclass
@@ -159,7 +184,9 @@ class Hybrid(Method):
         self._choices = self._problem.space.most_choices
         learner = parts.learner
         self._rollouts = 0 if learner is None else learner.rollouts
-        init = policy_fit.init_weights(context, parts.network)
+        init = policy_fit.init_weights(
+            context, parts.network, None if parts.ranking is None else parts.ranking.rankers()
+        )
         self._population = (
             None
             if parts.evolution is None
@@ -167,7 +194,9 @@ class Hybrid(Method):
         )
         self._learner: Learner | None = None
         if learner is not None:
-            self._learner = Learner(learner, parts.network, context, self._observe, self._rng, init)
+            self._learner = Learner(
+                learner, parts.network, context, self._observe, self._rng, init, parts.ranking
+            )
         self._told = 0
         self._step = 0
         self._immigrants: list[Immigrant] = []
@@ -236,6 +265,8 @@ class Hybrid(Method):
 
     def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
         """Mappings [R, N, H] of policies [R], each starting from its state."""
+        if self._parts.ranking is not None:
+            return self._placed(policies, self._parts.ranking)
         # Policies that set out from one state are evaluated together; in episodes of one step these are all.
         parts = []
         for state in np.unique(states):
@@ -247,20 +278,67 @@ class Hybrid(Method):
             probabilities[rows] = values
         return sample(self._problem, probabilities, self._context.keys(SAMPLE, self._told, len(policies)))
 
+    def _placed(self, policies: NDArray[np.int64], ranking: Ranking) -> Mapping16:
+        """Mappings [R, N, H]: networks are placed by rank, chromosomes take their most probable choices."""
+        mapping = np.empty((len(policies), *self._problem.space.shape), np.int16)
+        chosen = policies[policies >= 0]
+        rollouts = np.flatnonzero(policies == LEARNER)
+        if self._population is not None and len(chosen):
+            encodings = np.array([self._population.members[m].encoding for m in chosen])
+            for encoding, rows in ((e, np.flatnonzero(encodings == e)) for e in ("gnn", "boltzmann")):
+                if not len(rows):
+                    continue
+                if encoding == "gnn":
+                    found = self._population.scores(self._observation, chosen[rows])
+                    mapping[rows] = self._new(ranking, *self._finite(found))
+                else:
+                    odds = self._population.probabilities(self._observation, chosen[rows])
+                    mapping[rows] = np.where(self._problem.space.live, odds.argmax(axis=-1), -1)
+        if self._learner is not None and len(rollouts):
+            mapping[rollouts] = self._new(ranking, *self._finite(self._learner.scores(len(rollouts))))
+        return mapping
+
+    def _new(
+        self, ranking: Ranking, scores: NDArray[np.float32], free_share: NDArray[np.float64]
+    ) -> Mapping16:
+        """Mappings [B, N, H] of scores; one that ran before is placed again, with more and more noise on its scores."""
+        mapping = ranking.place(scores, free_share)
+        if self._population is None:
+            return mapping
+        known = self._population.known
+        spread, old = scores[:, :, 1:].std(axis=(1, 2)), list(range(len(mapping)))
+        for attempt in range(REPLACEMENTS + 1):
+            old = [row for row in old if not known.admit(mapping[row])]
+            if not old or attempt == REPLACEMENTS:
+                break
+            noise = self._rng.gumbel(size=scores[old].shape).astype(np.float32)
+            noise[:, :, 0] = 0
+            scale = (FIRST_NOISE * 2.0**attempt * spread[old]).astype(np.float32)
+            mapping[old] = ranking.place(scores[old] + scale[:, None, None] * noise, free_share[old])
+        return mapping
+
+    @staticmethod
+    def _finite(
+        found: tuple[NDArray[np.float32], NDArray[np.float64]],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Scores and shares, unless they are not finite."""
+        if not np.isfinite(found[0]).all():
+            raise RunFailure(DIVERGED)
+        return found
+
     def _probabilities(self, policies: NDArray[np.int64], observation: Observation) -> NDArray[np.float32]:
         """Float32 [R, N, H, C] of some policies in one state."""
         parts = []
         members = policies[policies >= 0]
         if self._population is not None and len(members):
-            parts.append(self._population.probabilities(observation, members))
+            odds = self._population.probabilities(observation, members)
+            parts.append(odds if self._parts.readout == "sample" else _most_probable(odds))
         rollouts = int((policies == LEARNER).sum())
         if self._learner is not None and rollouts:
             parts.append(self._learner.rollouts(observation, rollouts))
         probabilities = np.concatenate(parts)
         if not np.isfinite(probabilities).all():
-            raise RunFailure(
-                "a policy's weights have diverged to values that are not finite; try a smaller method.actor_lr"
-            )
+            raise RunFailure(DIVERGED)
         return probabilities
 
     def _observe(self, state: int) -> Observation:
@@ -361,6 +439,8 @@ class Hybrid(Method):
         """The policy of some weights; None of none."""
         if weights is None:
             return None
+        if self._parts.ranking is not None:
+            return self._parts.ranking.policy(weights, self._problem, seed=self._context.seed)
         fit = policy_fit.demands(self._problem)
         return actor_policy(weights, self._parts.network, seed=self._context.seed, **fit)
 

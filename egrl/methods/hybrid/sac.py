@@ -45,17 +45,24 @@ from policies.critic import Critic, CriticConfig
 from policies.graph import Graph
 from policies.masking import cross_entropy, masked_log_probs, mean_entropy
 from policies.network import NetworkConfig
+from policies.places import Places
 from policies.pyg import make_actor
+from policies.ranking_actor import RankingActor
 from policies.weight_vector import Weights, assign, flatten
 
 
 @dataclass(frozen=True)
 class Task:
-    """The decisions: a graph of N nodes, int16 [N, H] numbers of choices, bool [N, H] live decisions."""
+    """The decisions: a graph of N nodes, int16 [N, H] numbers of choices, bool [N, H] live decisions.
+
+    `places` and the names of their features are given if the actor is a ranking network.
+    """
 
     graph: Graph
     num_choices: NDArray[np.int16]
     live: NDArray[np.bool_]
+    places: Places | None = None
+    feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, array in (("num_choices", self.num_choices), ("live", self.live)):
@@ -165,6 +172,15 @@ class SacConfig:
             raise ValueError(f"batch: expected 1..4096, received {self.batch}")
 
 
+def _actor(
+    config: NetworkConfig, features: int, task: Task, choices: int, rng: np.random.Generator | None
+) -> nn.Module:
+    """The actor of a task; without `rng` its weights are the caller's to assign."""
+    if task.places is not None:
+        return RankingActor(config, task.feature_names, task.places, choices, rng)
+    return make_actor(config, features, task.num_choices.shape[1], choices, rng)
+
+
 class Sac:
     """Actor, twin critic, their targets and optimizers."""
 
@@ -186,9 +202,9 @@ class Sac:
         self.config, self.task, self.device = config, task, torch.device(device)
         heads = task.num_choices.shape[1]
         self.choices = int(task.num_choices.max()) if choices is None else choices
-        self.actor = make_actor(actor_config, features, heads, self.choices, rng)
+        self.actor = _actor(actor_config, features, task, self.choices, rng)
         self.critic = Critic(critic_config, features, heads, self.choices, rng)
-        self.target_actor = make_actor(actor_config, features, heads, self.choices)
+        self.target_actor = _actor(actor_config, features, task, self.choices, None)
         self.target_critic = Critic(critic_config, features, heads, self.choices)
         for net in (self.actor, self.critic, self.target_actor, self.target_critic):
             net.to(self.device)

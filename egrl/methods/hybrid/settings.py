@@ -11,12 +11,13 @@ from typing_extensions import Doc
 from egrl.core.method import Context, Method
 from egrl.methods.hybrid.learner import LearnerConfig
 from egrl.methods.hybrid.method import Hybrid, Parts
+from egrl.methods.hybrid.ranking import Readout, network_of, ranking_of
 from egrl.methods.hybrid.with_critic import WithCritic
 from egrl.methods.hybrid.with_twin import WithTwin
 from egrl.methods.parts_critic.choice import critic_of
 from egrl.methods.parts_critic.critic import CriticConfig
 from hwsim.family import HasFamily
-from policies.network import NetworkConfig
+from policies.network import AUTO, NetworkConfig
 from population.evolve import EvolutionConfig
 from workloads.errors import InputError
 
@@ -34,8 +35,16 @@ class HybridConfig:
     """Settings of a population, a learner or both."""
 
     network: Annotated[NetworkConfig, Doc("the policy network of population and learner")] = field(
-        default_factory=NetworkConfig
+        default_factory=lambda: NetworkConfig(name=AUTO)
     )
+    readout: Annotated[
+        Readout,
+        Doc(
+            'how networks are read: "place": they rank tensors, which the problem\'s placer places by rank ("greedy" in'
+            ' problems without one); "greedy": they take their most probable choices; "sample": they draw them, as in'
+            " the paper"
+        ),
+    ] = "place"
     steps_per_episode: Annotated[
         int,
         Ge(1),
@@ -54,8 +63,11 @@ def build_hybrid(
 
     InputError if the twin is "on" and the problem has no family of models.
     """
-    hybrid = Hybrid(context, Parts(config.network, evolution, learner, config.steps_per_episode))
     problem = context.problems[0]
+    ranking = ranking_of(problem, config.network, config.readout)
+    network = network_of(problem, config.network, ranking)
+    parts = Parts(network, evolution, learner, config.steps_per_episode, config.readout, ranking)
+    hybrid = Hybrid(context, parts)
     if config.twin == "on" and not isinstance(problem, HasFamily):
         raise InputError(
             f"method.twin: expected auto or off, since the problem {problem.about.name} has no family of models,"

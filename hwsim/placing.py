@@ -1,0 +1,88 @@
+"""Placing by score: a policy ranks tensors, and a problem's placer puts each where it still fits.
+
+A score says how much a tensor belongs in a memory. Tensors are taken by falling *priority*, the best of a tensor's
+scores less that of the slowest memory. Each goes to the memory of its highest score that still has room for it; if no
+memory with a higher score than the slowest one has room, it goes to the slowest one. So every result is valid, and what
+a policy proposed is what runs.
+
+A small change of the scores changes the order of a few tensors, so that the cost changes little; where a policy names
+memories and a repair moves what does not fit, one more tensor in a full memory may push out many.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.problem import Mapping16
+
+Scores = NDArray[np.float32]
+
+
+class Placer(ABC):
+    """Places the T tensors of a problem in its L memories, of which memory 0 is the slowest and holds any of them.
+
+    Attributes:
+        node: int64 [T], the node that each tensor belongs to, rising.
+        head: int64 [T], the decision of that node that says where the tensor is.
+        features: float32 [T, L, F], what a policy sees of putting a tensor in a memory: numbers without a unit, which
+            mean the same for every network and chip. Those of memory 0 are 0.
+        feature_names: F names; equal names mean the same.
+    """
+
+    node: NDArray[np.int64]
+    head: NDArray[np.int64]
+    features: NDArray[np.float32]
+    feature_names: tuple[str, ...]
+
+    @abstractmethod
+    def place(self, scores: Scores, free_share: NDArray[np.float64]) -> Mapping16:
+        """Valid canonical mappings int16 [B, N, H] of scores float32 [B, T, L].
+
+        A score of -inf keeps a tensor out of a memory. `free_share` float64 [B], 0..1, is the share that stays empty of
+        the memory into which weights are prefetched; a problem without prefetching ignores it. Of equal priorities the
+        first tensor is placed first, of equal scores the tensor goes to the faster memory.
+
+        Raises:
+            ValueError: a shape or dtype is wrong, a score is neither finite nor -inf, or a share is outside 0..1.
+        """
+
+    @abstractmethod
+    def repaired(self, mapping: Mapping16) -> Mapping16:
+        """What would run of canonical mappings int16 [B, N, H], whether they fit or not."""
+
+    def check(self, scores: Scores, free_share: NDArray[np.float64]) -> None:
+        """Raise ValueError as `place` says."""
+        tensors, memories = self.features.shape[:2]
+        if scores.dtype != np.float32 or scores.ndim != 3 or scores.shape[1:] != (tensors, memories):
+            raise ValueError(
+                f"scores: expected float32 [B, {tensors}, {memories}], received {scores.dtype} {list(scores.shape)}"
+            )
+        if np.isnan(scores).any() or np.isposinf(scores).any() or not np.isfinite(scores[:, :, 0]).all():
+            raise ValueError(
+                "scores: expected finite numbers, or -inf in a memory other than the slowest, received others"
+            )
+        if free_share.shape != scores.shape[:1] or not ((free_share >= 0) & (free_share <= 1)).all():
+            raise ValueError(f"free_share: expected {len(scores)} numbers in 0..1, received {free_share!r}")
+
+
+def ranked(scores: Scores) -> NDArray[np.int64]:
+    """The order int64 [B, T] in which tensors of scores float32 [B, T, L] are placed; of equal ones the first first."""
+    if scores.shape[2] < 2:
+        return np.zeros(scores.shape[:2], np.int64) + np.arange(scores.shape[1])
+    priority = scores[:, :, 1:].max(axis=2) - scores[:, :, 0]
+    order: NDArray[np.int64] = np.argsort(-priority, axis=1, kind="stable")
+    return order
+
+
+def scores_of(mapping: Mapping16, node: NDArray[np.int64], head: NDArray[np.int64], memories: int) -> Scores:
+    """Scores float32 [B, T, L] whose placing is the valid mapping itself, int16 [B, N, H]: 1 in its memory, else -inf.
+
+    Memory 0 has 0, so that nothing but the mapping's own memory comes before it.
+    """
+    chosen = mapping[:, node, head][..., None] == np.arange(memories)
+    scores = np.where(chosen, np.float32(1), np.float32(-np.inf))
+    scores[:, :, 0] = 0
+    return scores

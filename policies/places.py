@@ -1,0 +1,75 @@
+"""What a ranking network reads and writes: the tensors of a graph, and a score for each in each memory.
+
+A problem's placer says which tensors there are and what is to be seen of putting each in each memory.
+Coefficients are given for two *ends*, the slowest and the fastest of the memories above memory 0; those of a memory
+between are interpolated by its position. So one network serves any number of memories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.boltzmann import boltzmann
+
+ENDS = 2
+"""Coefficients and outputs a tensor: for the slow and for the fast end of the memories."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """T tensors of a graph with N nodes and H decisions a node, in L memories.
+
+    Attributes:
+        node, head: int64 [T], the decision that places each tensor.
+        features: float32 [T, L, F].
+        shape: (N, H).
+    """
+
+    node: NDArray[np.int64]
+    head: NDArray[np.int64]
+    features: Floats
+    shape: tuple[int, int]
+
+    @cached_property
+    def ends(self) -> Floats:
+        """float32 [L, 2], the shares of the slow and the fast end in each memory; 0 in memory 0."""
+        levels = self.features.shape[1]
+        fast = (np.arange(1, levels) - 1) / (levels - 2) if levels > 2 else np.ones(max(levels - 1, 0))
+        return np.concatenate([np.zeros((1, 2)), np.stack([1 - fast, fast], axis=1)]).astype(np.float32)
+
+    @cached_property
+    def of_nodes(self) -> Floats:
+        """float32 [N, H F], the mean of a tensor's features over the memories above 0; 0 where there is no tensor."""
+        nodes, heads = self.shape
+        out = np.zeros((nodes, heads, self.features.shape[2]), np.float32)
+        if self.features.shape[1] > 1:
+            out[self.node, self.head] = self.features[:, 1:].mean(axis=1)
+        return out.reshape(nodes, -1)
+
+    def linear(self, coefficients: Floats) -> Floats:
+        """Scores float32 [M, T, L] of coefficients [M, H, 2, F]: features times those of the tensor's decision."""
+        members, levels = len(coefficients), self.features.shape[1]
+        of_memory = np.einsum("le,mhef->mhlf", self.ends, coefficients)
+        scores = np.zeros((members, len(self.node), levels), np.float32)
+        for head in range(self.shape[1]):
+            rows = np.flatnonzero(self.head == head)
+            for level in range(1, levels):
+                scores[:, rows, level] = of_memory[:, head, level] @ self.features[rows, level].T
+        return scores
+
+    def between_ends(self, outputs: Floats) -> Floats:
+        """Scores float32 [M, T, L] of a network's outputs [M, N, H, 2], one for each end."""
+        scores: Floats = outputs[:, self.node, self.head] @ self.ends.T
+        return scores
+
+    def probabilities(self, scores: Floats, num_choices: NDArray[np.int16], choices: int) -> Floats:
+        """Probabilities float32 [M, N, H, C]: the softmax of the scores [M, T, L] of each decision by itself."""
+        logits = np.zeros((len(scores), *self.shape, choices), np.float32)
+        logits[:, self.node, self.head, : scores.shape[2]] = scores
+        return boltzmann(logits, np.ones(logits.shape[:-1], np.float32), num_choices)

@@ -1,0 +1,105 @@
+"""Ranking networks: a score for each tensor in each memory, which a placer reads.
+
+    score(t, m) = c(head of t, m) . features(t, m) + g(t, m)
+
+c are the coefficients of a linear rule, and g is what a network over the graph adds (`NetworkConfig.name`; nothing if
+it is "linear"). Both are given for the slow and the fast end of the memories (`policies.places`). One more weight says
+which share of the memory for prefetching stays free.
+
+The network sees of each node the features of its tensors, the mean over memories. All of this is relative to the chip,
+so that a ranking network reads any network on any chip with the same kinds of decisions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.network import LINEAR, NetworkConfig
+from policies.places import ENDS, Places
+from policies.weight_vector import Segment, WeightFormat, Weights
+
+if TYPE_CHECKING:
+    from policies.graph import Graph
+    from policies.stacked import StackedActor
+
+MOST_FREE = 0.5
+"""Largest share of the prefetch memory that a policy can keep free."""
+BODY_GAIN = 0.1
+"""Standard deviation, roughly, of what a fresh network adds to the scores of the rule that it begins with."""
+BY_HAND = {"saved_of_mean": 1.0, "bytes_times_lifetime": -1.0, "one": 0.5}
+"""Coefficients to begin with, if a placer names such features: time saved against room taken."""
+FREE_BY_HAND = -1.0
+SPREAD = 0.5
+"""Standard deviation of random coefficients around these."""
+
+
+def free_share(weight: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The share of the prefetch memory that stays free, 0..MOST_FREE, of a weight of any size."""
+    return np.asarray(MOST_FREE / (1.0 + np.exp(-2.0 * np.clip(weight.astype(np.float64), -30, 30))))
+
+
+def by_hand(names: tuple[str, ...], heads: int) -> Weights:
+    """The weights float32 [H 2 F + 1] of the rule that needs no training."""
+    row = np.array([BY_HAND.get(name, 0.0) for name in names], np.float32)
+    return np.append(np.tile(row, heads * ENDS), np.float32(FREE_BY_HAND)).astype(np.float32)
+
+
+class Rankers:
+    """Evaluates M ranking networks of one shape, given as weight vectors [M, P]; torch only if they are not linear."""
+
+    def __init__(
+        self, config: NetworkConfig, names: tuple[str, ...], heads: int, device: str = "cpu"
+    ) -> None:
+        """For features of some names, and H decisions a node."""
+        self.config, self.names, self.heads = config, names, heads
+        features = len(names)
+        own = [
+            Segment("coefficients", (heads, ENDS, features), 0),
+            Segment("free", (1,), heads * ENDS * features),
+        ]
+        self._linear = own[-1].end
+        self._body: StackedActor | None = None
+        if config.name != LINEAR:
+            from policies.stacked import StackedActor
+
+            gain = replace(config, output_gain=BODY_GAIN * config.output_gain)
+            self._body = StackedActor(gain, heads * features, heads, ENDS, device)
+            own += [
+                replace(s, name=f"network.{s.name}", offset=s.offset + self._linear)
+                for s in self._body.weight_format.segments
+            ]
+        self.weight_format = WeightFormat(tuple(own))
+
+    def of_rule(self, rule: Weights, rng: np.random.Generator) -> Weights:
+        """Weights float32 [P] that begin with a linear rule [H 2 F + 1]; a network's own are drawn."""
+        body = np.zeros(0, np.float32) if self._body is None else self._body.draw(rng)
+        return np.concatenate([rule, body]).astype(np.float32)
+
+    def draw(self, rng: np.random.Generator) -> Weights:
+        """Random weights float32 [P], around the rule `by_hand`."""
+        rule = by_hand(self.names, self.heads)
+        noise = rng.standard_normal(len(rule), dtype=np.float32) * np.float32(SPREAD)
+        return self.of_rule(rule + noise, rng)
+
+    def scores(
+        self, weights: NDArray[np.float32], places: Places, graph: Graph | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Scores float32 [M, T, L] of weights [M, P], and the shares float64 [M] of the prefetch memory left free.
+
+        `graph` may be None if the networks are linear. Raises ValueError where a shape does not fit.
+        """
+        self.weight_format.check(weights)
+        heads, features = self.heads, len(self.names)
+        coefficients = weights[:, : self._linear - 1].reshape(-1, heads, ENDS, features)
+        scores = places.linear(coefficients)
+        if self._body is not None:
+            if graph is None:
+                raise ValueError("graph: expected that of the places, received None")
+            scores += places.between_ends(
+                self._body.all_logits(weights[:, self._linear :], places.of_nodes, graph)
+            )
+        return scores, free_share(weights[:, self._linear - 1])

@@ -1,0 +1,55 @@
+"""A ranking network as a module that a learner trains: logits of every decision out, as the other actors give them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from policies.graph import Graph
+from policies.network import LINEAR, NetworkConfig
+from policies.places import ENDS, Places
+from policies.pyg import make_actor
+from policies.ranker import BODY_GAIN, Rankers
+from policies.weight_vector import assign
+
+
+class RankingActor(nn.Module):
+    """A ranking network for the places of one graph; its parameters are in the order of `Rankers.weight_format`."""
+
+    def __init__(
+        self,
+        config: NetworkConfig,
+        names: tuple[str, ...],
+        places: Places,
+        choices: int,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        """For features of some names and C choices a decision; without `rng` the weights are the caller's to assign."""
+        super().__init__()
+        self.places, self.choices = places, choices
+        heads, features = places.shape[1], len(names)
+        self.coefficients = nn.Parameter(torch.zeros(heads, ENDS, features))
+        self.free = nn.Parameter(torch.zeros(1))
+        self.network: nn.Module | None = None
+        if config.name != LINEAR:
+            gain = replace(config, output_gain=BODY_GAIN * config.output_gain)
+            self.network = make_actor(gain, heads * features, heads, ENDS, rng)
+        for name in ("features", "of_nodes", "ends", "node", "head"):
+            self.register_buffer(f"_{name}", torch.from_numpy(getattr(places, name)), persistent=False)
+        if rng is not None:
+            assign(self, Rankers(config, names, heads).draw(rng))
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Logits [N, H, C], or [B, N, H, C] of B states, which are all the same; of x only the shape is looked at."""
+        node, head, ends = self.get_buffer("_node"), self.get_buffer("_head"), self.get_buffer("_ends")
+        of_memory = torch.einsum("le,hef->hlf", ends, self.coefficients)
+        scores = (self.get_buffer("_features") * of_memory[head]).sum(dim=-1)
+        if self.network is not None:
+            outputs = self.network(self.get_buffer("_of_nodes"), graph)
+            scores = scores + outputs[node, head] @ ends.T
+        logits = scores.new_zeros(*self.places.shape, self.choices)
+        logits[node, head, : scores.shape[1]] = scores
+        return logits if x.dim() == 2 else logits.expand(len(x), *logits.shape)

@@ -1,0 +1,139 @@
+"""Ranking networks: scores as the formula says, for any number of memories, in one pass and as a module."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from policies.graph import prepare
+from policies.network import NetworkConfig
+from policies.places import Places
+from policies.ranker import MOST_FREE, Rankers, by_hand, free_share
+from policies.ranking_actor import RankingActor
+from policies.shipped import rules
+from policies.weight_vector import assign, flatten
+from workloads.errors import InputError
+
+NAMES = ("one", "saved_of_mean", "bytes_times_lifetime")
+NODES, HEADS = 5, 2
+EDGES = np.stack([np.arange(NODES - 1), np.arange(1, NODES)])
+LINEAR = NetworkConfig(name="linear")
+UNET = NetworkConfig(depth=1, width=4, attention_heads=1)
+SAGE = NetworkConfig(name="sage", depth=1, width=4, attention_heads=1)
+
+
+def places(levels: int = 3) -> Places:
+    rng = np.random.default_rng(1)
+    node, head = np.nonzero(rng.random((NODES, HEADS)) < 0.8)
+    features = rng.normal(size=(len(node), levels, len(NAMES))).astype(np.float32)
+    features[:, 0] = 0
+    return Places(node, head, features, (NODES, HEADS))
+
+
+def weights(rankers: Rankers, members: int = 4) -> np.ndarray:
+    rng = np.random.default_rng(2)
+    return np.stack([rankers.draw(rng) for _ in range(members)])
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4])
+def test_a_linear_score_is_features_times_coefficients_between_those_of_the_two_ends(levels):
+    seen, rankers = places(levels), Rankers(LINEAR, NAMES, HEADS)
+    drawn = weights(rankers)
+    scores, share = rankers.scores(drawn, seen, None)
+    for m, row in enumerate(drawn):
+        coefficients = row[:-1].reshape(HEADS, 2, len(NAMES))
+        assert share[m] == pytest.approx(MOST_FREE / (1 + np.exp(-2 * float(row[-1]))))
+        for t, head in enumerate(seen.head):
+            assert scores[m, t, 0] == 0
+            for level in range(1, levels):
+                fast = (level - 1) / (levels - 2) if levels > 2 else 1.0
+                own = (1 - fast) * coefficients[head, 0] + fast * coefficients[head, 1]
+                assert scores[m, t, level] == pytest.approx(float(own @ seen.features[t, level]), abs=1e-5)
+
+
+@pytest.mark.parametrize("config", [LINEAR, UNET, SAGE], ids=lambda config: config.name)
+@pytest.mark.parametrize("levels", [2, 4])
+def test_the_module_gives_what_one_pass_over_a_population_gives(config, levels):
+    seen, graph = places(levels), prepare(EDGES, NODES)
+    rankers = Rankers(config, NAMES, HEADS)
+    drawn = weights(rankers)
+    scores, _ = rankers.scores(drawn, seen, graph)
+    actor = RankingActor(config, NAMES, seen, levels)
+    assert [p.numel() for p in actor.parameters()] == [s.size for s in rankers.weight_format.segments]
+    for row, expected in zip(drawn, scores, strict=True):
+        assign(actor, row)
+        np.testing.assert_array_equal(flatten(actor), row)
+        with torch.no_grad():
+            logits = actor(torch.zeros(NODES, 7), graph).numpy()
+        np.testing.assert_allclose(logits[seen.node, seen.head], expected, atol=1e-5)
+        dead = np.ones((NODES, HEADS), bool)
+        dead[seen.node, seen.head] = False
+        assert not logits[dead].any()
+
+
+def test_a_learner_moves_the_coefficients_and_the_network_of_a_ranking_actor():
+    seen, graph = places(), prepare(EDGES, NODES)
+    actor = RankingActor(UNET, NAMES, seen, 3, np.random.default_rng(0))
+    batch = actor(torch.zeros(2, NODES, 7), graph)
+    assert batch.shape == (2, NODES, HEADS, 3)
+    batch.square().sum().backward()
+    assert actor.coefficients.grad is not None
+    assert actor.coefficients.grad.abs().sum() > 0
+    of_network = [p.grad for name, p in actor.named_parameters() if name.startswith("network")]
+    assert sum(float(grad.abs().sum()) for grad in of_network if grad is not None) > 0
+
+
+def test_a_fresh_network_changes_the_rule_that_it_begins_with_a_little():
+    seen, graph, rng = places(), prepare(EDGES, NODES), np.random.default_rng(0)
+    rule = by_hand(NAMES, HEADS)
+    alone = Rankers(LINEAR, NAMES, HEADS).scores(rule[None], seen, None)[0]
+    rankers = Rankers(UNET, NAMES, HEADS)
+    with_network = rankers.scores(rankers.of_rule(rule, rng)[None], seen, graph)[0]
+    assert 0 < np.abs(with_network - alone).max() < 1
+
+
+def test_the_rule_by_hand_weighs_time_saved_against_room():
+    rule = by_hand(NAMES, HEADS)
+    assert rule[:-1].reshape(4, 3).tolist() == [[0.5, 1.0, -1.0]] * 4
+    assert by_hand(("else",), 1).tolist() == [0.0, 0.0, -1.0]
+
+
+def test_the_free_share_is_within_bounds_for_any_weight():
+    found = free_share(np.array([-1e9, -1.0, 0.0, 1e9], np.float32))
+    assert found[0] >= 0
+    assert found[-1] <= MOST_FREE
+    assert (np.diff(found) > 0).all()
+
+
+def test_places_without_a_graph_are_refused_by_a_network_over_graphs():
+    rankers = Rankers(UNET, NAMES, HEADS)
+    with pytest.raises(ValueError, match="graph: expected that of the places"):
+        rankers.scores(weights(rankers), places(), None)
+    with pytest.raises(ValueError, match="weights: expected"):
+        rankers.scores(weights(rankers)[:, 1:], places(), None)
+
+
+def test_a_linear_rule_is_no_network_over_a_graph():
+    from policies.pyg import make_actor
+
+    with pytest.raises(InputError, match="expected a network over the graph, found linear"):
+        make_actor(LINEAR, 3, 2, 3)
+
+
+def test_probabilities_are_a_softmax_of_each_decision_by_itself():
+    seen = places()
+    scores = np.random.default_rng(3).normal(size=(2, len(seen.node), 3)).astype(np.float32)
+    odds = seen.probabilities(scores, np.full((NODES, HEADS), 3, np.int16), 3)
+    expected = np.exp(scores) / np.exp(scores).sum(axis=2, keepdims=True)
+    np.testing.assert_allclose(odds[:, seen.node, seen.head], expected, rtol=1e-5)
+
+
+def test_rules_are_shipped_for_the_features_of_nnpi_and_for_no_others():
+    from hwsim.nnpi.place_features import FEATURE_NAMES
+
+    found = rules(FEATURE_NAMES, 2)
+    assert len(found) >= 20
+    assert {(len(row), row.dtype.name) for row in found} == {(4 * len(FEATURE_NAMES) + 1, "float32")}
+    assert rules(FEATURE_NAMES[1:], 2) == []
+    assert rules(FEATURE_NAMES, 1) == []
