@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "pretrain": "train one policy on many workloads",
     "bound": "prove how fast a mapping can be, and how far the best known is from that",
     "explore": "what more memory or bandwidth would buy, with a proof",
+    "place": "a mapping at once, by rules learned on other networks",
     "evaluate": "score and explain one mapping",
     "export": "the best mapping of a run as a table, or in a copy of the ONNX file",
     "allocate": "an address for each tensor of a mapping",

@@ -100,7 +100,12 @@ def to_plot(run: PastRun) -> PlottedRun:
         "baseline": run_folder.BASELINE_FILE,
     }
     for key, copy in copies.items():
-        if (run.path / copy).is_file() and options[key] not in ("", "exact", *run_folder.KEPT_STARTS):
+        if (run.path / copy).is_file() and options[key] not in (
+            "",
+            "exact",
+            "policy",
+            *run_folder.KEPT_STARTS,
+        ):
             digest = hashlib.sha256(read_bytes(run.path / copy, "a file of the run")).hexdigest()
             files[digest] = run.baseline_name if key == "baseline" else Path(options[key]).stem
             options[key] = digest

@@ -107,6 +107,11 @@ def init_weights(context: Context, network: NetworkConfig, rankers: Rankers | No
     if policy is None:
         return None
     kind = "gnn" if rankers is None else RANKER
+    if rankers is not None and policy.metadata.get("kind") == "gnn":
+        raise InputError(
+            "--init: expected a policy that ranks tensors, found one that names a choice for each;"
+            " --set method.readout=greedy goes on from it"
+        )
     check_network(policy, kind, asdict(network), "--init")
     check(policy, context.problems[0], "--init")
     return (

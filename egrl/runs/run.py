@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from policies.store import StoredPolicy
 
-STARTS = ("cold", "compiler", "rules", "exact")
+STARTS = ("cold", "compiler", "rules", "policy", "exact")
 """Starts that have a name."""
 
 
@@ -221,6 +221,10 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
         return None
     if options.start == "compiler":
         return problem.baseline.mapping
+    if options.start == "policy":
+        from egrl.methods.placed import shipped_mappings
+
+        return shipped_mappings(problem)[0]
     if options.start == "exact":
         if not isinstance(problem, HasModel):
             raise InputError(

@@ -15,6 +15,7 @@ from commands import refuse
 
 from analysis.means import FAILED, geometric_mean
 from egrl.cli.main import main
+from egrl.methods.policy_fit import places_of
 from egrl.runs import policies as saved_policies
 from egrl.transfer import finetune
 from egrl.transfer import zero_shot as transfer
@@ -22,11 +23,22 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from policies.graph import prepare
 from policies.graph_unet import GraphUNet
-from policies.store import actor_of, actor_policy, config_of, load_policy, save_policy
+from policies.store import (
+    actor_of,
+    actor_policy,
+    config_of,
+    load_policy,
+    ranker_weights,
+    rankers_of,
+    save_policy,
+)
 from policies.weight_vector import flatten
 from workloads.load import load
 
-TINY = ["--set", "method.network.width=8", "--set", "method.network.depth=2"]
+TINY = [
+    *("--set", "method.network.width=8", "--set", "method.network.depth=2"),
+    *("--set", "method.network.name=graph_unet", "--set", "method.readout=greedy"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +81,53 @@ def test_a_transferred_policy_is_measured_as_its_most_probable_choices(run):
         mapping = np.where(problem.space.live, logits.argmax(dim=-1).numpy(), -1).astype(np.int16)
         found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
         assert speedup == pytest.approx(float(found.speedup[0]), rel=1e-12)
+
+
+def test_a_ranking_policy_transfers_to_another_workload_and_chip_as_what_is_placed(tmp_path, capsys):
+    out = tmp_path / "r"
+    assert (
+        main(["run", "--workload", "alexnet", "--method", "ea", "--gens", "2", "--out", str(out), "--quiet"])
+        == 0
+    )
+    source = saved_policies.read(out)
+    problem = NnpiProblem(load("resnet18"), load_chip("nnpi"))
+    target = transfer.place(transfer.load(source.steps), problem)
+    stored = load_policy(source.steps[-1].path)
+    assert stored.metadata["kind"] == "ranker"
+    rankers = rankers_of(stored)
+    weights = ranker_weights(stored, rankers)
+    mapping = problem.placer.place(*rankers.scores(weights[None], places_of(problem), None))
+    found = problem.evaluate(mapping, np.zeros(1, np.uint64))
+    np.testing.assert_array_equal(found.repaired, mapping)
+    assert target.speedup[-1] == pytest.approx(float(found.speedup[0]), rel=1e-12)
+    argv = ["run", "--workload", "resnet18", "--chip", "npu", "--method", "ea", "--gens", "1", "--quiet"]
+    init = ["--init", str(source.steps[-1].path)]
+    assert main([*argv, "--out", str(tmp_path / "s"), *init]) == 0
+    greedy = ["--set", "method.network.name=graph_unet", "--set", "method.readout=greedy"]
+    assert (
+        main(
+            [
+                "run",
+                "--workload",
+                "alexnet",
+                "--method",
+                "ea",
+                "--gens",
+                "1",
+                "--out",
+                str(tmp_path / "g"),
+                *greedy,
+            ]
+        )
+        == 0
+    )
+    named = next((tmp_path / "g" / "policies").glob("*.safetensors"))
+    refuse(
+        capsys,
+        [*argv, "--out", str(tmp_path / "t"), "--init", str(named)],
+        "--init: expected a policy that ranks tensors",
+        "method.readout=greedy goes on from it",
+    )
 
 
 def test_a_policy_on_its_own_workload_is_the_deployable_policy_of_the_run(run):

@@ -134,7 +134,7 @@ def test_a_policy_of_another_network_or_kind_is_refused_with_the_setting_that_di
     refuse(
         capsys,
         ["transfer", str(odd), "--workload", "vgg16"],
-        "expected one of gnn, graphsage, muzero",
+        "expected one of gnn, graphsage, ranker, muzero",
         "oracle",
     )
 

@@ -1,0 +1,201 @@
+"""Networks on chips that rules for placing are trained and tested on, with what a long search reaches on each.
+
+A pair is a network and a chip around `nnpi`: capacities of the memories between x 2^-1.5 and x 2^1.5, bandwidths
+between x 2^-1 and x 2^1, the clock between x 2^-1.5 and x 2^1.5; one of five is the chip file as it is. Of the networks
+six in ten are of `mcm87`, the others sizes of ResNets, VGG, AlexNet, MobileNet, U-Net, BERT and GPT-2. `best` is the
+cost of an annealing from the best of the compiler's rules. Pairs with less than 0.5 % between the default rule and that
+are left out: they say nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hwsim.nnpi.annealing import anneal
+from hwsim.nnpi.chip import Chip, load_chip
+from hwsim.nnpi.latency import latencies
+from hwsim.nnpi.placer import NnpiPlacer, place
+from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
+from hwsim.nnpi.tables import Tables, build_tables
+from policies.ranker import free_share
+from workloads.load import load
+from workloads.zoo import MCM87
+
+LEAST, LARGEST = 0.005, 1200
+"""Smallest gain, as a logarithm, of a pair that counts; most ops of a network."""
+ALIKE = {"small residual": "resnet", "wide residual": "resnet"}
+BY_NAME = {
+    "resnet": "resnet",
+    "vgg": "plain",
+    "alexnet": "plain",
+    "mobilenet": "mobile",
+    "unet": "segmentation",
+    "bert": "transformer",
+    "gpt2": "transformer",
+}
+TESTED = tuple(
+    name
+    for names in (
+        "bert gpt2 resnet101 resnet152 wide_resnet50_2 wide_resnet28_10 vgg16 vgg19_tiled darknet53 yolov3",
+        "pix2pix_narrow dcgan deep_speech_2 transducer crnn lstm_lm_small seq2seq_deep seq2seq_gru gru_lm",
+        "character_lstm two_tower dlrm_large mixer_b16 unet",
+    )
+    for name in names.split()
+)
+"""Networks on which at least 2 % can be gained over the default rule on `nnpi`, of ten families."""
+
+
+def family_of(workload: str) -> str:
+    """The family of a network: what is left out of training together."""
+    name = workload.partition(":")[0]
+    if name in MCM87:
+        return ALIKE.get(MCM87[name].family, MCM87[name].family)
+    return next(family for prefix, family in BY_NAME.items() if name.startswith(prefix))
+
+
+def sizes(rng: np.random.Generator) -> str:
+    """A network of the zoo in another size."""
+    pick = rng.choice
+    return str(
+        pick(
+            [
+                f"resnet18:batch={rng.integers(1, 5)}",
+                f"resnet34:resolution={pick([160, 192, 224, 256, 320])}",
+                f"resnet50:width={pick([48, 64, 80, 96])}",
+                f"vgg16:resolution={pick([128, 160, 224])}",
+                f"alexnet:batch={rng.integers(1, 9)}",
+                f"mobilenet_v2:resolution={pick([160, 224, 320, 448])}",
+                f"unet:resolution={pick([316, 444, 572])}",
+                f"bert:layers={rng.integers(2, 13)}:length={pick([32, 64, 128, 256])}",
+                f"bert:layers={rng.integers(2, 9)}:hidden=512:heads=8:intermediate=2048",
+                f"gpt2:layers={rng.integers(2, 9)}:length={pick([32, 64, 128, 256])}:vocabulary={pick([8000, 16000])}",
+            ]
+        )
+    )
+
+
+def chip_of(factors: list[float]) -> Chip:
+    """`nnpi` with three bandwidths, two capacities and the clock times 2^factor; no factors: as it is."""
+    chip = load_chip("nnpi")
+    if not factors:
+        return chip
+    times = [2.0**factor for factor in factors]
+    slow, middle, fast = chip.memories
+    memories = (
+        replace(slow, bandwidth_Bps=slow.bandwidth_Bps * times[0]),
+        replace(
+            middle,
+            bandwidth_Bps=middle.bandwidth_Bps * times[1],
+            capacity_bytes=int(middle.capacity_bytes * times[3]),
+        ),
+        replace(
+            fast,
+            bandwidth_Bps=fast.bandwidth_Bps * times[2],
+            capacity_bytes=int(fast.capacity_bytes * times[4]),
+        ),
+    )
+    compute = replace(chip.compute, clock_Hz=chip.compute.clock_Hz * times[5])
+    return replace(chip, memories=memories, compute=compute)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A network on a chip; costs in seconds of the default rule, of the best of the rules, and of an annealing."""
+
+    workload: str
+    factors: list[float]
+    base: float
+    best_rule: float
+    best: float
+
+    @property
+    def headroom(self) -> float:
+        """What can be gained over the default rule, as a logarithm."""
+        return float(np.log(self.base / self.best))
+
+    @property
+    def family(self) -> str:
+        """See `family_of`."""
+        return family_of(self.workload)
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return build_tables(load(self.workload), chip_of(self.factors))._replace(sigma=0.0)
+
+    @cached_property
+    def _placer(self) -> NnpiPlacer:
+        return NnpiPlacer(self._tables)
+
+    def regret(self, rules: np.ndarray) -> np.ndarray:
+        """The log cost of rules [B, P] over the best known, float64 [B]."""
+        from policies.places import Places
+
+        placer = self._placer
+        places = Places(placer.node, placer.head, placer.features, (len(self._tables.weight_bytes), 2))
+        rules = rules.astype(np.float32)
+        scores = places.linear(rules[:, :-1].reshape(len(rules), 2, 2, -1))
+        maps = place(self._tables, placer.tensors, scores, free_share(rules[:, -1]))
+        cost = latencies(self._tables, np.ascontiguousarray(maps), np.zeros(len(maps)))
+        return np.asarray(np.log(cost / self.best))
+
+
+def drawn(seed: int, count: int) -> Iterator[tuple[str, list[float], int]]:
+    """Networks, chips and the keys of their annealings."""
+    rng = np.random.default_rng(seed)
+    spread = np.array([1.0, 1.0, 1.0, 1.5, 1.5, 1.5])
+    names = sorted(MCM87)
+    for _ in range(count):
+        workload = str(rng.choice(names)) if rng.random() < 0.6 else sizes(rng)
+        factors = rng.uniform(-spread, spread).round(4).tolist() if rng.random() < 0.8 else []
+        yield workload, factors, int(rng.integers(1 << 40))
+
+
+def measured(case: tuple[str, list[float], int], steps: int) -> dict[str, Any] | None:
+    """A pair as a line of a file; None if the network is too large, or does not fit on the chip."""
+    from workloads.errors import InputError
+
+    workload, factors, key = case
+    try:
+        tables = build_tables(load(workload), chip_of(factors))._replace(sigma=0.0)
+    except InputError:
+        return None
+    if len(tables.weight_bytes) > LARGEST:
+        return None
+    maps = np.stack([compile_map(tables, rule) for rule in RULES.values()])
+    costs = latencies(tables, maps, np.zeros(len(maps)))
+    best = int(np.argmin(costs))
+    _, cost = anneal(tables, maps[best], steps=steps, key=key, restarts=2)
+    base = float(costs[list(RULES).index(DEFAULT_RULE)])
+    return {
+        "workload": workload,
+        "factors": factors,
+        "base": base,
+        "best_rule": float(costs[best]),
+        "best": float(cost),
+    }
+
+
+def _measured(given: tuple[tuple[str, list[float], int], int]) -> dict[str, Any] | None:
+    return measured(*given)
+
+
+def write_pairs(path: Path, cases: Iterable[tuple[str, list[float], int]], steps: int, workers: int) -> None:
+    """Measure cases and write a line for each that fits."""
+    with ProcessPoolExecutor(workers) as pool, path.open("w") as file:
+        for found in pool.map(_measured, [(case, steps) for case in cases], chunksize=8):
+            if found is not None:
+                file.write(json.dumps(found) + "\n")
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The pairs of a file on which something can be gained."""
+    pairs = [Pair(**json.loads(line)) for line in path.read_text().splitlines()]
+    return [pair for pair in pairs if pair.headroom > LEAST]

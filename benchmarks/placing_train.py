@@ -1,0 +1,186 @@
+"""The linear rules that ship: trained on networks x chips, and what they reach on families that were left out.
+
+    python -m benchmarks.placing_train pairs -o PAIRS.jsonl [--count 1400 --seed 1 --steps 60000]
+    python -m benchmarks.placing_train rules PAIRS.jsonl -o RULES.json [--rules 24]
+    python -m benchmarks.placing_train folds PAIRS.jsonl -o FOLDER
+
+The first rule is the best alone: evolution strategies with mirrored perturbations and Adam on random pairs, the
+objective being the log cost over the best known, cut at 0.5, over the root of what can be gained. Each further one is
+the best addition: of candidates that CMA-ES found for one pair each (two starts: the rule by hand, and the first rule),
+the one that lowers the mean of the smallest regrets the most.
+
+`folds` trains once without each family, writes the rules, and says what share of the headroom the first 1, 8, 16 and
+all rules reach on that family's networks on `nnpi`, the best of them chosen by the model. Rules of all families are
+FOLDER/all.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from deap import cma
+
+from benchmarks.placing_pairs import TESTED, Pair, drawn, family_of, measured, read_pairs, write_pairs
+from hwsim.nnpi.place_features import FEATURE_NAMES
+from policies.ranker import by_hand
+from population.walk import Ascent
+
+CUT, SMALL = 0.5, 0.02
+"""Largest regret that counts, and what is added to the headroom before its root."""
+CHILDREN, EVALUATIONS = 20, 500
+ROUNDS, PAIRS_A_ROUND, HALF = 900, 48, 16
+TEST_STEPS = 300_000
+
+
+def _weight(pairs: list[Pair]) -> np.ndarray:
+    return np.array([(pair.headroom + SMALL) ** -0.5 for pair in pairs])
+
+
+def best_alone(pairs: list[Pair], rounds: int = ROUNDS, seed: int = 0) -> np.ndarray:
+    """The rule float64 [P] with the least mean regret."""
+    rng = np.random.default_rng(seed)
+    rule = by_hand(FEATURE_NAMES, 2).astype(np.float64)
+    ascent, weight = Ascent.of(len(rule)), _weight(pairs)
+    for round_ in range(rounds):
+        left = 1 - round_ / rounds
+        sigma, rate = 0.03 + 0.17 * left, 0.002 + 0.05 * left
+        noise = rng.normal(size=(HALF, len(rule)))
+        around = np.concatenate([rule + sigma * noise, rule - sigma * noise])
+        chosen = rng.choice(len(pairs), min(PAIRS_A_ROUND, len(pairs)), replace=False)
+        loss = np.sum([np.minimum(pairs[k].regret(around), CUT) * weight[k] for k in chosen], axis=0)
+        rank = loss.argsort().argsort() / (len(loss) - 1) - 0.5
+        gradient = (rank[HALF:] - rank[:HALF]) @ noise / (2 * HALF)
+        rule = rule + ascent.step(gradient.astype(np.float32), rate)
+    return rule
+
+
+def best_for(pair: Pair, start: np.ndarray, seed: int, evaluations: int = EVALUATIONS) -> np.ndarray:
+    """The rule that CMA-ES finds for one pair."""
+
+    class Vector(np.ndarray):
+        fitness: float
+
+    rng = np.random.default_rng(seed)
+    strategy = cma.Strategy(start, 0.3, lambda_=CHILDREN)
+    best = (np.inf, start)
+    for _ in range(evaluations // CHILDREN):
+        around = strategy.centroid + strategy.sigma * rng.normal(size=(CHILDREN, len(start))) @ strategy.BD.T
+        regret = pair.regret(around)
+        population = [row.view(Vector) for row in around]
+        for child, value in zip(population, regret.tolist(), strict=True):
+            child.fitness = -value
+        strategy.update(population)
+        if regret.min() < best[0]:
+            best = (float(regret.min()), around[int(np.argmin(regret))])
+    return best[1]
+
+
+def candidates_of(pair: Pair, first: np.ndarray) -> np.ndarray:
+    """Two rules [2, P] for one pair."""
+    return np.stack(
+        [best_for(pair, first, 1), best_for(pair, by_hand(FEATURE_NAMES, 2).astype(np.float64), 2)]
+    )
+
+
+def additions(regret: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
+    """The columns of regrets [pairs, candidates] that together have the least mean, each the best addition.
+
+    The first column is always among them, as the first.
+    """
+    regret = np.minimum(regret, CUT)
+    chosen, smallest = [0], regret[:, 0]
+    while len(chosen) < min(count, regret.shape[1]):
+        mean = (np.minimum(regret, smallest[:, None]) * weight[:, None]).mean(axis=0)
+        mean[chosen] = np.inf
+        chosen.append(int(np.argmin(mean)))
+        smallest = np.minimum(smallest, regret[:, chosen[-1]])
+    return chosen
+
+
+class Training:
+    """Candidates of all pairs, and their regrets on all pairs."""
+
+    def __init__(self, pairs: list[Pair], workers: int) -> None:
+        self.pairs = pairs
+        self.family = np.array([pair.family for pair in pairs])
+        first = best_alone(pairs)
+        with ProcessPoolExecutor(workers) as pool:
+            found = list(pool.map(partial(candidates_of, first=first), pairs, chunksize=4))
+            self.candidates = np.concatenate(found)
+            self.regret = np.stack(
+                list(pool.map(partial(_regret, rules=self.candidates), pairs, chunksize=4))
+            )
+        self.of_pair = np.repeat(np.arange(len(pairs)), 2)
+
+    def rules(self, count: int, without: str = "") -> np.ndarray:
+        """Rules float64 [count, P], for whose training the pairs of a family were not there."""
+        kept = np.flatnonzero(self.family != without)
+        pairs = [self.pairs[k] for k in kept]
+        first = best_alone(pairs)
+        allowed = np.flatnonzero(self.family[self.of_pair] != without)
+        own = np.array([pair.regret(first[None])[0] for pair in pairs])
+        regret = np.concatenate([own[:, None], self.regret[np.ix_(kept, allowed)]], axis=1)
+        rules = np.concatenate([first[None], self.candidates[allowed]])
+        return rules[additions(regret, _weight(pairs), count)]
+
+
+def _regret(pair: Pair, rules: np.ndarray) -> np.ndarray:
+    return pair.regret(rules)
+
+
+def document(rules: np.ndarray) -> str:
+    """Rules as the package keeps them."""
+    rows = ",\n".join("[" + ",".join(f"{value:.5g}" for value in row) + "]" for row in rules)
+    names = json.dumps(list(FEATURE_NAMES))
+    return f'{{"kind": "rules", "version": 1, "heads": 2,\n"features": {names},\n"rules": [\n{rows}\n]}}\n'
+
+
+def tested() -> list[Pair]:
+    """The networks of `TESTED` on `nnpi`."""
+    found = [measured((name, [], 7), TEST_STEPS) for name in TESTED]
+    return [Pair(**line) for line in found if line is not None]
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("pairs", "rules", "folds"))
+    parser.add_argument("pairs", nargs="?", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--count", type=int, default=1400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=60_000)
+    parser.add_argument("--rules", type=int, default=24)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    if given.what == "pairs":
+        write_pairs(given.output, drawn(given.seed, given.count), given.steps, given.workers)
+        return
+    training = Training(read_pairs(given.pairs), given.workers)
+    if given.what == "rules":
+        given.output.write_text(document(training.rules(given.rules)))
+        return
+    given.output.mkdir(exist_ok=True)
+    (given.output / "all.json").write_text(document(training.rules(given.rules)))
+    shares = []
+    for family in sorted({family_of(name) for name in TESTED}):
+        rules = training.rules(given.rules, family)
+        (given.output / f"{family.replace(' ', '-')}.json").write_text(document(rules))
+        for pair in (p for p in tested() if p.family == family):
+            regret = pair.regret(rules)
+            marks = [pair.headroom - float(regret[:count].min()) for count in (1, 8, 16, given.rules)]
+            shares.append([*marks, pair.headroom])
+            print(f"{pair.workload:18s}", *(f"{np.exp(mark):.4f}" for mark in shares[-1]), flush=True)
+    mean = np.mean(shares, axis=0)
+    print("share of headroom of 1, 8, 16, all:", *(f"{value:.3f}" for value in mean[:-1] / mean[-1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""egrl place: a mapping at once, without a search."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from egrl.cli import flags
+from egrl.cli.output import output_file
+from hwsim.capabilities import HasBound
+from hwsim.problem import Problem
+from workloads.errors import InputError
+
+
+@click.command(name="place", short_help="a mapping at once, by rules learned on other networks")
+@click.argument("workload")
+@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option("--policy", default="", help="a saved ranking policy, instead of the shipped rules")
+@click.option(
+    "--no-model",
+    is_flag=True,
+    help="ask no model: the mapping of the rule that is best alone, not of the best here",
+)
+@flags.baseline()
+@click.option("-o", "--output", help="write the mapping to this file")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
+@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+def command(
+    workload: str,
+    problem: str,
+    chip: str,
+    policy: str,
+    no_model: bool,
+    baseline: str,
+    output: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Place the tensors of a workload at once: rules that were learned on other networks and chips rank them.
+
+    WORKLOAD is a name of `egrl list workloads`, or a file (.json, .onnx, .pt2). The chip's model chooses the best of
+    the rules; where none is faster than the baseline, its mapping is kept. A search goes on from there:
+    egrl run --start FILE.
+
+    \b
+    egrl place bert
+    egrl place model.onnx --chip chip.toml -o mapping.json
+    """
+    from egrl.core import atomic, mapping_file
+    from egrl.methods.placed import place
+    from egrl.problems import build_problem
+
+    written = None if output is None else output_file(output, ".json")
+    subject = build_problem(problem, workload, chip, settings, baseline)
+    begun = time.perf_counter()
+    found = place(subject, _policy(policy), judged=not no_model)
+    seconds = time.perf_counter() - begun
+    report: dict[str, Any] = {
+        "kind": "place",
+        "version": 1,
+        "problem": subject.about.name,
+        "workload": subject.about.workload,
+        "chip": subject.about.chip,
+        "source": found.source,
+        "candidates": found.candidates,
+        "seconds": round(seconds, 4),
+        "unit": subject.about.unit,
+        "baseline": {"cost": subject.baseline.cost, "rule": subject.baseline.name},
+    }
+    if found.judged:
+        cost = float(subject.evaluate(found.mapping[None], np.zeros(1, np.uint64)).cost[0])
+        report |= {"cost": cost, "speedup": subject.baseline.cost / cost, "gap": _gap(subject, cost)}
+    if written is not None:
+        atomic.write_named(written, mapping_file.dumps(subject, found.mapping))
+        report["written"] = output
+    click.echo(json.dumps(report, allow_nan=False) if as_json else text_of(report, subject))
+    return 0
+
+
+def _policy(path: str) -> Path | None:
+    if path and not Path(path).is_file():
+        raise InputError(f"--policy: expected a policy file (.safetensors), found no such file as {path!r}")
+    return Path(path) if path else None
+
+
+def _gap(problem: Problem, cost: float) -> float | None:
+    """The distance to the bound that ships with the package, if there is one."""
+    bound = problem.bound(0).cost if isinstance(problem, HasBound) else 0.0
+    return cost / bound - 1.0 if bound > 0 else None
+
+
+def text_of(report: dict[str, Any], problem: Problem) -> str:
+    """The answer for people."""
+    from egrl.runs.text import baseline_text, cost_text
+    from egrl.runs.verdict import percent_up
+
+    about, took = problem.about, f"{report['seconds'] * 1e3:.0f} ms"
+    head = f"{report['workload']} on {report['chip']}: "
+    rule = baseline_text(about, report["baseline"]["rule"])
+    lines = []
+    if "cost" not in report:
+        lines.append(
+            f"{head}placed by {report['source']} of {report['candidates']} in {took}; no model was asked"
+        )
+    elif report["source"] == "baseline":
+        lines.append(
+            f"{head}none of {report['candidates']} rankings is faster than {rule} ({took}): its mapping is kept"
+        )
+    else:
+        cost = cost_text(report["cost"], report["unit"])
+        lines.append(
+            f"{head}{cost}, {report['speedup']:.4f}x {rule}, by {report['source']} of {report['candidates']}, in {took}"
+        )
+    if report.get("gap") is not None:
+        lines.append(f"at most {percent_up(report['gap'])} is left to gain (proven)")
+    if "written" in report:
+        lines.append(
+            f"written: {report['written']}; a search goes on from it: egrl run --start {report['written']}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""Mappings at once: what the shipped rules, or a saved ranking policy, make of a problem, without a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from egrl.methods import policy_fit
+from hwsim.capabilities import HasPlacer
+from hwsim.problem import Mapping16, Problem
+from policies.network import LINEAR, NetworkConfig
+from policies.ranker import Rankers
+from policies.shipped import rules
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A mapping int16 [N, H] that was placed at once.
+
+    Attributes:
+        mapping: valid.
+        source: what ranked the tensors: "rule 3", "the policy" or, if no ranking was better, "baseline".
+        candidates: how many mappings were made.
+        judged: whether the problem's model chose among them.
+    """
+
+    mapping: Mapping16
+    source: str
+    candidates: int
+    judged: bool
+
+
+def shipped_mappings(problem: Problem) -> Mapping16:
+    """What the shipped rules place, int16 [K, N, H], the best alone first. InputError if none fits the problem."""
+    if not isinstance(problem, HasPlacer):
+        raise InputError(
+            f"place: expected a problem that places tensors by rank, such as nnpi, found {problem.about.name}"
+        )
+    names, heads = problem.placer.feature_names, len(problem.space.heads)
+    found = rules(names, heads)
+    if not found:
+        raise InputError(f"place: no rules ship for {problem.about.name}: expected --policy FILE")
+    rankers = Rankers(NetworkConfig(name=LINEAR), names, heads)
+    scores, share = rankers.scores(np.stack(found), policy_fit.places_of(problem), None)
+    return problem.placer.place(scores, share)
+
+
+def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> Placed:
+    """The mapping of the best of the shipped rules, or of a saved policy.
+
+    If `judged`, the problem's model chooses, and the baseline is kept where nothing is faster. If not, no model is
+    asked: the mapping is that of the policy, or of the rule that is best alone.
+
+    Raises:
+        InputError: the problem places nothing by rank, no rules ship for it, or the policy does not fit.
+    """
+    if policy is None:
+        made, names = shipped_mappings(problem), "rule {}"
+    else:
+        from egrl.methods.players import Policies
+
+        made, names = Policies([policy]).greedy(problem), "the policy"
+    if not judged:
+        return Placed(made[0], names.format(1), len(made), judged=False)
+    cost = problem.evaluate(made, np.zeros(len(made), np.uint64)).cost
+    best = int(np.nanargmin(np.where(np.isfinite(cost), cost, np.inf)))
+    if not cost[best] < problem.baseline.cost:
+        return Placed(problem.baseline.mapping, "baseline", len(made), judged=True)
+    return Placed(made[best], names.format(best + 1), len(made), judged=True)
