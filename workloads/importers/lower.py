@@ -133,7 +133,8 @@ class _Lowering:
             for node in cluster:
                 for read in self._constants(node):
                     tensor = self.tensors[read]
-                    weight_widths[tensor.element_bytes] += tensor.kept if tensor.is_float else 0
+                    numbers = tensor.numbers or (tensor.kept if tensor.is_float else 0)
+                    weight_widths[tensor.held_bytes / max(1, numbers)] += numbers
             for tensor in self._outputs(cluster):
                 activation_widths[tensor.element_bytes] += tensor.elements if tensor.is_float else 0
         widths = ElementBytes(_widest_used(weight_widths), _widest_used(activation_widths))
@@ -213,13 +214,13 @@ class _Lowering:
     def _with_weights(self, op: Op, cluster: Cluster) -> Op:
         held, read_bytes, parameters = 0.0, 0.0, 0
         seen: set[str] = set()
-        for node, name, kept, is_parameter in self._held(cluster):
+        for node, name, is_parameter in self._held(cluster):
             base = self.folded.part(name).base
             if base in seen:
                 continue
             seen.add(base)
             tensor = self.tensors[name]
-            size = kept * tensor.element_bytes
+            size = tensor.held_bytes
             held += size
             read_bytes += (
                 size
@@ -228,44 +229,46 @@ class _Lowering:
             )
             if base not in self.owned:
                 self.owned.add(base)
-                parameters += self._claimed(name, kept) if tensor.is_float and is_parameter else 0
+                parameters += (
+                    self._claimed(name) if is_parameter and (tensor.is_float or tensor.numbers) else 0
+                )
             else:
                 self.copied += size
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
 
-    def _claimed(self, name: str, kept: int) -> int:
-        """How many parameters count with `kept` elements of a constant: those of the file's constants that it is made
-        of, as far as they did not count before; first of those that the fewest other constants are made of."""
+    def _claimed(self, name: str) -> int:
+        """How many parameters count with a constant: those of the file's constants that it is made of, as far as they
+        did not count before; first of those that the fewest other constants are made of."""
         tensor, found = self.tensors[name], 0
         for source in sorted(tensor.sources or (name,), key=self.uses.__getitem__):
             left = self.uncounted.setdefault(source, self.tensors[source].parameters)
-            taken = min(left, min(kept, tensor.parameters) - found)
+            taken = min(left, tensor.parameters - found)
             self.uncounted[source] -= taken
             found += taken
         return found
 
-    def _held(self, cluster: Cluster) -> Iterator[tuple[Node, str, int, bool]]:
-        """(node, constant, elements that are held, whether these are parameters). Scales and zero points are held
-        beside the numbers that they belong to, and are none."""
+    def _held(self, cluster: Cluster) -> Iterator[tuple[Node, str, bool]]:
+        """(node, constant, whether its numbers are parameters). Scales and zero points are held beside the numbers that
+        they belong to, and are none."""
         for node in cluster:
-            for name, kept in self._kept(node, cluster).items():
-                yield node, name, kept, node.op not in QUANTISERS or name == node.inputs[0]
-                for scale in self.tensors[name].beside:
-                    if self.tensors[scale].kept > 1:
-                        yield node, scale, self.tensors[scale].kept, False
+            for name in self._weights(node, cluster):
+                yield node, name, node.op not in QUANTISERS or name == node.inputs[0]
+                yield from (
+                    (node, each, False) for each in self.tensors[name].beside if self.tensors[each].kept > 1
+                )
 
-    def _kept(self, node: Node, cluster: Cluster) -> dict[str, int]:
-        """Elements that each constant of a node holds. A batch norm is a gain and a shift, or only a bias where it is
-        folded into the convolution or product before it, or nothing where that has a bias already."""
+    def _weights(self, node: Node, cluster: Cluster) -> list[str]:
+        """The constants that a node holds. A batch norm is a gain and a shift, or only a bias where it is folded into
+        the convolution or product before it, or nothing where that has a bias already."""
         constants = self._constants(node)
-        if node.op == "BatchNormalization" and is_bias(node, cluster, self.folded):
+        if node.op != "BatchNormalization":
+            return constants
+        if is_bias(node, cluster, self.folded):
             biased = len(data_of(cluster[0])) > 2 or cluster[1] is not node
-            constants = [] if biased else constants[1:2]
-        elif node.op == "BatchNormalization":
-            constants = constants[:2]
-        return {name: self.tensors[name].kept for name in constants}
+            return [] if biased else constants[1:2]
+        return constants[:2]
 
 
 def _widest_used(widths: Counter[float]) -> float:
