@@ -55,7 +55,12 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
         lines += [
             "[[memories]]",
             f'name = "{memory.name}"',
-            line(f"{of}.capacity_bytes", f"{memory.capacity_bytes:_}", "bytes that tensors may take"),
+            line(f"{of}.capacity_bytes", f"{memory.capacity_bytes:_}", "bytes it holds"),
+            line(
+                f"{of}.reserved_bytes",
+                f"{memory.reserved_bytes:_}",
+                "of these, what the runtime keeps for itself",
+            ),
             line(f"{of}.bandwidth_Bps", rate, "bytes a second, reads and writes together"),
             "",
         ]

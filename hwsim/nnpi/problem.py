@@ -199,8 +199,8 @@ class NnpiProblem:
         return occupancy(self.tables, self.space.canonical(mapping), self.space.labels[0])
 
     def memories(self) -> tuple[tuple[str, int], ...]:
-        """Name and capacity in bytes of the memories, slowest first."""
-        return tuple((memory.name, memory.capacity_bytes) for memory in self._chip.memories)
+        """Name of the memories, and bytes that tensors may take there, slowest first."""
+        return tuple((memory.name, memory.available_bytes) for memory in self._chip.memories)
 
     def lifetimes(self, mapping: Mapping16) -> list[Lifetime]:
         """In which memory, and when, one mapping int16 [N, 2], as it stands, holds each tensor; a step is an op.

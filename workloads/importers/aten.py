@@ -123,7 +123,7 @@ _NAMES = {
         "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
         "replication_pad2d replication_pad3d _pad_circular pad_sequence"
     ),
-    "Tile": "repeat tile repeat_interleave",
+    "Tile": "repeat tile repeat_interleave meshgrid cartesian_prod",
     "MaxPool": (
         "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices "
         "max_pool1d_with_indices fractional_max_pool2d"
