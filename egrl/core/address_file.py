@@ -12,7 +12,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.core.mapping_table import CHOICE, DELIMITERS, NODE, OFFSET
+from egrl.core.mapping_table import CHOICE, DELIMITERS, NODE, OFFSET, SIZE, check_size
 from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -40,6 +40,7 @@ def read(file: str, space: Space) -> Addresses:
             )
         if (node, head) in found:
             raise InputError(f"{where}: expected each tensor once, found the {head} of {node!r} again")
+        check_size(node, head, row.get(SIZE), where, space)
         found[node, head] = _offset(row.get(OFFSET), where), str(row.get("memory") or "")
     return found
 

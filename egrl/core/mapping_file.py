@@ -161,7 +161,9 @@ def read_named(path: str, problem: Problem) -> tuple[Mapping16, str]:
     """The mapping in a file, and the name that the file gives it ("": none). InputError as `read`."""
     if path.lower().endswith(mapping_table.MODELS):
         _refuse_table(problem, path, "a model")
-        return _mapping_of_rows(_numbered(mapping_table.rows_of_onnx(path), path), path, problem), ""
+        return _mapping_of_rows(
+            _numbered(mapping_table.rows_of_onnx(path, problem.space), path), path, problem
+        ), ""
     text = read_text(path, "a mapping file (.json, .csv, .onnx)")
     if not text.lstrip().startswith("{") and not path.lower().endswith(".json"):
         _refuse_table(problem, path, "a table")
