@@ -202,6 +202,12 @@ def _alive_among(settled: Iterable[Node], graph: ModelGraph, parts: Mapping[str,
     return _Living(parts).among(settled, (*read, *graph.outputs))
 
 
+def _wanted(node: Node, wanted: Container[str]) -> Node:
+    """The node without those of its further outputs (indices, say) that nobody reads."""
+    first, *others = node.outputs
+    return replace(node, outputs=(first, *(name if name in wanted else "" for name in others)))
+
+
 class _Living:
     """Leaves out nodes whose outputs nobody reads, in the bodies of loops, too."""
 
@@ -214,7 +220,9 @@ class _Living:
         alive: list[Node] = []
         for node in reversed(tuple(nodes)):
             if wanted.intersection(node.outputs):
-                alive.append(node if node.body is None else self._loop(node, node.body, wanted))
+                alive.append(
+                    _wanted(node, wanted) if node.body is None else self._loop(node, node.body, wanted)
+                )
                 wanted |= self._bases(alive[-1].inputs)
         return tuple(reversed(alive))
 

@@ -115,8 +115,11 @@ class _Lowering:
         self.batch, self.images = batch_of(folded.graph), images(folded.graph)
         self.results = {folded.part(name).base for name in folded.graph.outputs}
         self.writer: dict[str, str] = {}
-        self.owned: set[str] = set()
-        self.uncounted: dict[str, int] = {}
+        self.read = self.results | {
+            folded.part(name).base for node in folded.graph.nodes for name in node.inputs if name
+        }
+        self.uncounted: dict[str, float] = {}
+        self.unheld: dict[str, float] = {}
         held = {name for node in folded.graph.nodes for name in self._constants(node)}
         self.uses = Counter(source for name in held for source in self.tensors[name].sources or (name,))
         self.names: set[str] = set()
@@ -171,7 +174,9 @@ class _Lowering:
         return self._with_weights(op, cluster)
 
     def _outputs(self, cluster: Cluster) -> list[Tensor]:
-        return [self.tensors[output] for output in cluster[-1].outputs if output]
+        """What an op hands on. Values are left out where only their places are read."""
+        outputs = [output for output in cluster[-1].outputs if output]
+        return [self.tensors[output] for output in outputs if output in self.read or len(outputs) == 1]
 
     def _xyz(self, names: tuple[str, ...] | list[str]) -> tuple[tuple[int, int, int], int]:
         read = next((name for name in names if name), "")
@@ -227,25 +232,30 @@ class _Lowering:
                 if op.kind != "embedding"
                 else min(size, looked_up(node, self.folded) * tensor.element_bytes)
             )
-            if base not in self.owned:
-                self.owned.add(base)
-                parameters += (
-                    self._claimed(name) if is_parameter and (tensor.is_float or tensor.numbers) else 0
-                )
-            else:
-                self.copied += size
+            self.copied += self._copied(name)
+            if is_parameter and (tensor.is_float or tensor.numbers):
+                parameters += int(self._taken(name, self.uncounted, "parameters"))
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
 
-    def _claimed(self, name: str) -> int:
-        """How many parameters count with a constant: those of the file's constants that it is made of, as far as they
-        did not count before; first of those that the fewest other constants are made of."""
-        tensor, found = self.tensors[name], 0
+    def _copied(self, name: str) -> float:
+        """Bytes of a constant that other ops hold already: the constant, parts of it, or what it is computed from."""
+        tensor = self.tensors[name]
+        want = min(
+            tensor.held_bytes, sum(self.tensors[source].held_bytes for source in tensor.sources or (name,))
+        )
+        taken = self._taken(name, self.unheld, "held_bytes")
+        return tensor.held_bytes * (1 - taken / want) if want else 0.0
+
+    def _taken(self, name: str, left: dict[str, float], what: str) -> float:
+        """How many parameters or bytes (`what`) count with a constant: those of the file's constants that it is made
+        of, as far as they are `left`; first of those that the fewest other constants are made of."""
+        tensor, found = self.tensors[name], 0.0
         for source in sorted(tensor.sources or (name,), key=self.uses.__getitem__):
-            left = self.uncounted.setdefault(source, self.tensors[source].parameters)
-            taken = min(left, tensor.parameters - found)
-            self.uncounted[source] -= taken
+            most = left.setdefault(source, getattr(self.tensors[source], what))
+            taken = min(most, getattr(tensor, what) - found)
+            left[source] -= taken
             found += taken
         return found
 

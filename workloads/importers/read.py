@@ -17,7 +17,7 @@ from workloads.importers.ir import ModelGraph, all_nodes
 from workloads.importers.lower import lower
 from workloads.importers.uncounted import Uncounted, account, amount, counted, names, on_constants
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
-from workloads.importers.work import has_matrices, unknown_work
+from workloads.importers.work import has_matrices, unknown_work, writes_a_part
 from workloads.names import as_file_name, visible
 from workloads.validate import check
 from workloads.workload import Op, Workload
@@ -100,6 +100,16 @@ def convert(
     if unknown:
         each = "s are unknown, each taken as" if len(unknown) > 1 else " is unknown, taken as"
         remarks.append(f"{len(unknown)} size{each} that of its op's largest input ({names(unknown)})")
+    parts = {
+        op.name: size
+        for op, (head, *_), size in zip(net, ops, sizes, strict=True)
+        if writes_a_part(head, folded)
+    }
+    if sum(parts.values()) * 100 > sum(sizes):
+        remarks.append(
+            f"{counted(len(parts), 'op')} put a few elements into a larger tensor ({names(list(parts))}): all of it"
+            " counts as read and written"
+        )
     total = sum(op.weight_bytes for op in net)
     if lowered.copied_bytes * 100 > total:
         remarks.append(
