@@ -45,7 +45,7 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
         ),
         'kind = "chip"',
         "version = 1",
-        line("name", f'"{name}"', "how summaries, tables and figures name the chip"),
+        line("name", f'"{name}"', f"how summaries, tables and figures name the chip{_generic(name)}"),
         "",
         "# 2 to 8 memories, the slowest (and largest) first. Choice 0 of a mapping is the first one.",
     ]
@@ -96,6 +96,10 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
     ]
     lines += _factors(chip, given)
     return "\n".join(lines) + "\n"
+
+
+def _generic(name: str) -> str:
+    return "; CHANGE IT: every chip is called so" if name == "chip" else ""
 
 
 def _factors(chip: Chip, notes: Mapping[str, str]) -> list[str]:
