@@ -31,6 +31,7 @@ from workloads.importers.vocabulary import (
     data_of,
 )
 from workloads.importers.work import gemm_of, is_bias, kind_of, looked_up, vector_ops, window_of
+from workloads.names import visible
 from workloads.workload import Edge, ElementBytes, Op, Shape3, Workload
 
 _IMAGE_OPS = (
@@ -169,6 +170,7 @@ class _Lowering:
             groups=window.groups,
             batch=batch,
             is_output=any(output in self.results for output in cluster[-1].outputs),
+            joined=tuple(visible(node.name) for node in cluster[1:]),
         )
         self.writer |= {output: name for node in cluster for output in node.outputs if output}
         return self._with_weights(op, cluster)

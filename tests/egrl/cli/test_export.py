@@ -122,6 +122,16 @@ def test_what_is_exported_can_be_the_baseline(name, run, tmp_path, capsys):
     assert (document["baseline"], document["speedup"]) == ({"cost": best["cost"], "rule": name}, 1.0)
 
 
+def test_a_node_that_joined_an_op_is_refused_by_the_name_of_that_op(tmp_path, capsys):
+    given, table = model(tmp_path / "m.onnx"), tmp_path / "b.csv"
+    table.write_text("node,weight,activation\nrelu1,sram,sram\n")
+    argv = ["evaluate", "--baseline", str(table), "--workload"]
+    said = "expected a node of m, found 'relu1', which runs in the op 'conv0': name that alone"
+    refuse(capsys, [*argv, given], said)
+    assert main(["import", given, "-o", str(tmp_path / "m.json")]) == 0
+    refuse(capsys, [*argv, str(tmp_path / "m.json")], said)
+
+
 def test_a_model_without_a_mapping_is_no_baseline(tmp_path, capsys):
     given = model(tmp_path / "m.onnx")
     argv = ["evaluate", "--workload", given, "--baseline", given]
