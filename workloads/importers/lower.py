@@ -229,17 +229,17 @@ class _Lowering:
             tensor = self.tensors[name]
             size = tensor.held_bytes
             held += size
-            read_bytes += (
-                size
-                if op.kind != "embedding"
-                else min(size, looked_up(node, self.folded) * tensor.element_bytes)
-            )
+            read_bytes += size * (self._share(node) if op.kind == "embedding" and node is cluster[0] else 1.0)
             self.copied += self._copied(name)
             if is_parameter and (tensor.is_float or tensor.numbers):
                 parameters += int(self._taken(name, self.uncounted, "parameters"))
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
+
+    def _share(self, look_up: Node) -> float:
+        """Of a table, and of the scales beside it, what a look-up reads."""
+        return min(1.0, looked_up(look_up, self.folded) / max(1, self.tensors[look_up.inputs[0]].kept))
 
     def _copied(self, name: str) -> float:
         """Bytes of a constant that other ops hold already: the constant, parts of it, or what it is computed from."""

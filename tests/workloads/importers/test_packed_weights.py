@@ -54,6 +54,26 @@ def nibbles(m: Any, x: torch.Tensor) -> torch.Tensor:
     return x @ ((w.float() - 8) * m.scales).t()
 
 
+def awq(m: Any, x: torch.Tensor) -> torch.Tensor:
+    """As AutoAWQ unpacks: columns lie in the integers in another order."""
+    w, zeros = (
+        eights(each[..., None], m.places).reshape(len(each), COLUMNS)[:, m.order] for each in (m.q, m.zeros)
+    )
+    rows = ROWS // GROUPS
+    return x @ ((w - zeros.repeat_interleave(rows, 0)) * m.scales.repeat_interleave(rows, 0))
+
+
+def halves(m: Any, x: torch.Tensor) -> torch.Tensor:
+    """As HQQ unpacks: the upper halves of all bytes, then the lower ones."""
+    w = torch.cat([(m.q & 0xF0) >> 4, m.q & 0x0F]).float()
+    return x @ ((w - 8).reshape(COLUMNS, ROWS) * m.scales).t()
+
+
+def remainders(m: Any, x: torch.Tensor) -> torch.Tensor:
+    w = torch.stack([m.q % 16, m.q // 16], -1).reshape(COLUMNS, ROWS).float()
+    return x @ ((w - 8) * m.scales).t()
+
+
 def bytes_(m: Any, x: torch.Tensor) -> torch.Tensor:
     return x @ ((m.q.float() - m.zeros.float()) * m.scales).t()
 
@@ -73,6 +93,13 @@ GPTQ = {
     "group": torch.arange(ROWS) * GROUPS // ROWS,
     "places": torch.arange(0, 32, 4, dtype=torch.int32),
 }
+AWQ = {
+    "q": integers(ROWS, COLUMNS // 8),
+    "zeros": integers(GROUPS, COLUMNS // 8),
+    "scales": torch.ones(GROUPS, COLUMNS),
+    "order": torch.arange(COLUMNS).flip(0),
+    "places": torch.arange(0, 32, 4, dtype=torch.int32),
+}
 HALVES = {"q": integers(COLUMNS, ROWS // 2, dtype=torch.uint8), "scales": torch.ones(COLUMNS, 1)}
 EIGHT = {
     "q": integers(COLUMNS, ROWS, dtype=torch.int8),
@@ -81,7 +108,15 @@ EIGHT = {
 }
 UNPACKED: dict[str, tuple[Callable[..., Any], dict[str, torch.Tensor], float, int]] = {
     "eight in an integer": (gptq, GPTQ, 0.5, 4 * GROUPS * (COLUMNS // 8 + COLUMNS) + 8 * ROWS),
+    "eight columns in an integer": (
+        awq,
+        AWQ,
+        0.5,
+        4 * GROUPS * (COLUMNS // 8 + COLUMNS) + 8 * COLUMNS,
+    ),
     "two in a byte": (nibbles, HALVES, 0.5, 4 * COLUMNS),
+    "halves of bytes": (halves, HALVES, 0.5, 4 * COLUMNS),
+    "remainders": (remainders, HALVES, 0.5, 4 * COLUMNS),
     "one in a byte": (bytes_, EIGHT, 1.0, 5 * COLUMNS),
 }
 """What unpacks it, buffers, bytes a number, bytes of scales, zero points and groups."""
@@ -125,6 +160,17 @@ def test_a_mask_of_two_ranges_is_held_as_it_is_computed(tmp_path):
     for found in imported(tmp_path, module, torch.zeros(ROWS, ROWS)):
         assert found.workload.ops[0].weight_bytes == 4 * ROWS * ROWS
         assert found.workload.parameters == 0
+
+
+def test_a_look_up_reads_the_scales_of_its_rows(tmp_path):
+    module = Held(
+        lambda m, ids: nn.functional.embedding(ids, m.q.float() * m.scales),
+        q=integers(1000, 16, dtype=torch.int8),
+        scales=torch.ones(1000, 1),
+    )
+    for found in imported(tmp_path, module, torch.zeros(5, dtype=torch.long)):
+        (op,) = found.workload.ops
+        assert (op.parameters, op.weight_bytes, op.weight_read_bytes) == (16000, 20000, 5 * 20)
 
 
 def int4(packed: bool) -> nn.Module:
