@@ -232,7 +232,8 @@ class _Lowering:
             read_bytes += size * (self._share(node) if op.kind == "embedding" and node is cluster[0] else 1.0)
             self.copied += self._copied(name)
             if is_parameter and (tensor.is_float or tensor.numbers):
-                parameters += int(self._taken(name, self.uncounted, "parameters"))
+                sources = tensor.sources or (name,)
+                parameters += int(self._taken(sources, tensor.parameters, self.uncounted, "parameters"))
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
@@ -242,21 +243,20 @@ class _Lowering:
         return min(1.0, looked_up(look_up, self.folded) / max(1, self.tensors[look_up.inputs[0]].kept))
 
     def _copied(self, name: str) -> float:
-        """Bytes of a constant that other ops hold already: the constant, parts of it, or what it is computed from."""
-        tensor = self.tensors[name]
-        want = min(
-            tensor.held_bytes, sum(self.tensors[source].held_bytes for source in tensor.sources or (name,))
-        )
-        taken = self._taken(name, self.unheld, "held_bytes")
-        return tensor.held_bytes * (1 - taken / want) if want else 0.0
+        """Bytes of a constant that other ops hold already: the constant, parts of it, or what it is computed from. What
+        takes more than that is another constant: a table of sines beside one of cosines, say."""
+        size, sources = self.tensors[name].held_bytes, self.tensors[name].sources or (name,)
+        if size > sum(self.tensors[source].held_bytes for source in sources):
+            sources = (self.folded.part(name).base,)
+        return size - self._taken(sources, size, self.unheld, "held_bytes")
 
-    def _taken(self, name: str, left: dict[str, float], what: str) -> float:
-        """How many parameters or bytes (`what`) count with a constant: those of the file's constants that it is made
-        of, as far as they are `left`; first of those that the fewest other constants are made of."""
-        tensor, found = self.tensors[name], 0.0
-        for source in sorted(tensor.sources or (name,), key=self.uses.__getitem__):
-            most = left.setdefault(source, getattr(self.tensors[source], what))
-            taken = min(most, getattr(tensor, what) - found)
+    def _taken(self, sources: tuple[str, ...], most: float, left: dict[str, float], what: str) -> float:
+        """How many of `most` parameters or bytes (`what`) count that are made of constants of the file, as far as these
+        are `left`; first those of which the fewest other constants are made."""
+        found = 0.0
+        for source in sorted(sources, key=self.uses.__getitem__):
+            here = left.setdefault(source, getattr(self.tensors[source], what))
+            taken = min(here, most - found)
             left[source] -= taken
             found += taken
         return found

@@ -198,6 +198,19 @@ def test_bytes_that_several_ops_hold_of_one_weight_are_said_whatever_is_computed
         assert found.remarks == ((said,) if COPIED[name] else ())
 
 
+def test_tables_that_are_computed_of_one_small_constant_are_no_copies_of_it(tmp_path):
+    def turned(m: Held, x: torch.Tensor) -> torch.Tensor:
+        angles = torch.outer(m.places, m.rates)
+        return torch.relu(x * angles.cos()) + torch.relu(x * angles.sin())
+
+    module = Held(turned)
+    module.register_buffer("places", torch.arange(64.0))
+    module.register_buffer("rates", torch.ones(16))
+    for found in both_imported(module, tmp_path, torch.zeros(64, 16)):
+        assert sum(op.weight_bytes for op in found.workload) == 2 * 4 * 64 * 16
+        assert found.remarks == ()
+
+
 INDEXED: dict[str, tuple[Callable[..., Any], list[tuple[str, int]]]] = {
     "values alone": (lambda m, x: x.topk(4).values, [("other", 4 * 2 * 4)]),
     "places alone": (lambda m, x: x.topk(4).indices, [("other", 8 * 2 * 4)]),
