@@ -79,7 +79,7 @@ def _unpacked(node: Node, made: Tensor, tensors: dict[str, Tensor]) -> Tensor:
     packed = max(origins, key=lambda name: tensors[name].held_bytes, default="")
     total = sum(tensors[name].held_bytes for name in origins)
     as_made = made.held_bytes + sum(tensors[name].held_bytes for name in made.beside)
-    if not packed or not _is_quantised(tensors[packed]) or total >= as_made:
+    if not packed or not is_quantised(tensors[packed]) or total >= as_made:
         return made
     numbers = _numbers(node, made, tensors)
     tensors[packed] = hold(tensors[packed], numbers)
@@ -107,7 +107,7 @@ def _is_in_instruction(tensor: Tensor) -> bool:
     return tensor.kept <= 1 or places
 
 
-def _is_quantised(tensor: Tensor) -> bool:
+def is_quantised(tensor: Tensor) -> bool:
     """Whether a matrix of the file has the type of numbers of few bits, or of integers that could hold several."""
     narrow = tensor.element_bytes <= 1 if tensor.is_float else 2 <= tensor.element_bytes <= 4
     return narrow and sum(size > 1 for size in tensor.shape or ()) > 1
@@ -123,5 +123,5 @@ def hold_packed(node: Node, tensors: dict[str, Tensor]) -> None:
     numbers, weight = node.integer("packed", 0), node.input(1)
     if numbers and weight and tensors[weight].constant:
         for name in (weight, *tensors[weight].sources):
-            if name == weight or _is_quantised(tensors[name]):
+            if name == weight or is_quantised(tensors[name]):
                 tensors[name] = hold(tensors[name], numbers)

@@ -16,7 +16,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from workloads.importers.constants import REWRITING, computed, hold_packed
+from workloads.importers.constants import REWRITING, computed, hold_packed, is_quantised
 from workloads.importers.ir import Body, ModelGraph, Node, Shape, Tensor, all_nodes
 from workloads.importers.vocabulary import (
     CONVOLUTIONS,
@@ -172,21 +172,23 @@ def _is_table(node: Node, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def _scales(graph: ModelGraph) -> frozenset[str]:
-    """Rows looked up at fixed places that only scale or shift as many other constants: the scales of groups of a
-    weight of few bits."""
+    """Rows looked up at fixed places that only scale or shift as many numbers of few bits: scales of their groups."""
     fixed = {name for name, tensor in graph.tensors.items() if tensor.constant}
+    packed = {name for name in fixed if is_quantised(graph.tensors[name])}
     tables: set[str] = set()
     for node in graph.nodes:
         if any(node.inputs) and fixed.issuperset(name for name in node.inputs if name):
             fixed.update(node.outputs)
             tables.update(node.outputs if _is_table(node, graph.tensors) else ())
+            packed.update(() if packed.isdisjoint(node.inputs) else node.outputs)
     others: set[str] = set()
     for node in graph.nodes if tables else ():
-        read = tables.intersection(node.inputs)
-        sizes = [graph.tensors[name].elements for name in node.inputs if name and name not in tables]
+        sizes = [
+            graph.tensors[name].elements for name in node.inputs if name in packed and name not in tables
+        ]
         scaling = node.op in ELEMENTWISE and fixed.issuperset(node.inputs)
         if not scaling or graph.tensors[node.outputs[0]].elements not in sizes:
-            others |= read
+            others |= tables.intersection(node.inputs)
     return frozenset(tables - others - set(graph.outputs))
 
 

@@ -222,6 +222,15 @@ def test_scales_that_are_looked_up_at_fixed_places_are_beside_their_weight(tmp_p
     assert op.weight_bytes == NUMBERS + 4 * GROUPS * COLUMNS + 8 * ROWS
 
 
+def test_rows_at_fixed_places_that_a_float_constant_is_added_to_are_looked_up(tmp_path):
+    net = Net(x=[4, 16])
+    rows = net.add("Gather", net.weight(100, 16), net.value(np.arange(4)), axis=0)
+    y = net.add("Add", "x", net.add("Add", rows, net.weight(4, 16)))
+    found = read(net.save(tmp_path / "net.onnx", y)).workload
+    assert [op.kind for op in found] == ["embedding", "elementwise"]
+    assert found.parameters == 1600 + 64
+
+
 OWN: dict[str, Any] = {"domain": "own"}
 
 
