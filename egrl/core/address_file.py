@@ -7,18 +7,15 @@ then held to the mapping; further columns are ignored, and so is a row without a
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.core.mapping_table import CHOICE, DELIMITERS, NODE, OFFSET, SIZE, check_size
+from egrl.core.mapping_table import CHOICE, NODE, OFFSET, SIZE, cells_of_csv, check_size
 from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
 from workloads.nearest import hint
-from workloads.text import plain_cell
 
 LARGEST = 2**53
 
@@ -53,24 +50,15 @@ def _of_json(text: str, file: str) -> dict[str, Mapping[str, Any]]:
 
 
 def _of_csv(text: str, file: str) -> dict[str, Mapping[str, Any]]:
-    text = text.removeprefix("\ufeff")
-    first = text.partition("\n")[0]
-    delimiter = max(DELIMITERS, key=first.count)
-    try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-        names = {**dict.fromkeys(NODE, "op"), **dict.fromkeys(CHOICE, "memory")}
-        header = [names.get(name.strip(), name.strip()) for name in reader.fieldnames or ()]
-        reader.fieldnames = header
-        rows = {f"{file}: line {reader.line_num}": row for row in reader}
-    except csv.Error as error:
-        raise InputError(f"{file}: expected a table (.csv), found {error}") from error
-    if not {"op", "head", OFFSET} <= set(header):
+    header, table = cells_of_csv(text, file)
+    names = {**dict.fromkeys(NODE, "op"), **dict.fromkeys(CHOICE, "memory")}
+    if not {"op", "head", OFFSET} <= {names.get(name, name) for name in header}:
         raise InputError(f"{file}: expected the columns op,head,{OFFSET}, found {','.join(header)[:60]!r}")
-    cells = {
-        where: {key: plain_cell((row.get(key) or "").strip()) for key in header}
-        for where, row in rows.items()
+    return {
+        where: {names.get(key, key): cell for key, cell in row.items()}
+        for where, row in table.items()
+        if row[OFFSET]
     }
-    return {where: row for where, row in cells.items() if row[OFFSET]}
 
 
 def _offset(value: Any, where: str) -> int:

@@ -37,8 +37,8 @@ PLAN = "executorch-plan"
 """Kind of a plan that `egrl export --to executorch` writes."""
 
 
-def rows_of_csv(text: str, where: str, space: Space) -> dict[str, dict[str, str]]:
-    """One object per line of a table, by where it stands ("where: line 2").
+def cells_of_csv(text: str, where: str) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """The header of a table, and the cells of each line by column, by where it stands ("where: line 2").
 
     InputError, beginning with `where`, where it is no table.
     """
@@ -49,9 +49,22 @@ def rows_of_csv(text: str, where: str, space: Space) -> dict[str, dict[str, str]
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
         header = [name.strip() for name in reader.fieldnames or ()]
         reader.fieldnames = header
-        rows = [(reader.line_num, row) for row in reader]
+        rows = {f"{where}: line {reader.line_num}": row for row in reader}
     except csv.Error as error:
         raise InputError(f"{where}: expected a table (.csv), found {error}") from error
+    cells = {
+        place: {key: plain_cell((row.get(key) or "").strip()) for key in header}
+        for place, row in rows.items()
+    }
+    return header, cells
+
+
+def rows_of_csv(text: str, where: str, space: Space) -> dict[str, dict[str, str]]:
+    """One object per line of a table, by where it stands.
+
+    InputError, beginning with `where`, where it is no table, or an address is that of a tensor of another size.
+    """
+    header, table = cells_of_csv(text, where)
     node = next((name for name in NODE if name in header), None)
     choice = next((name for name in CHOICE if name in header), None)
     heads = [name for name in header if name in space.heads]
@@ -61,11 +74,9 @@ def rows_of_csv(text: str, where: str, space: Space) -> dict[str, dict[str, str]
             f" {','.join(header)[:60]!r}"
         )
     found = {}
-    for line, row in rows:
-        cells = {key: plain_cell((row.get(key) or "").strip()) for key in header}
+    for place, cells in table.items():
         named = {head: cells[head] for head in heads} if heads else {cells["head"]: cells[choice or ""]}
         given = {head: label for head, label in named.items() if label not in NONE}
-        place = f"{where}: line {line}"
         if cells.get(OFFSET) and not heads:
             check_size(cells[node], cells["head"], cells.get(SIZE), place, space)
         found[place] = {"node": cells[node], **given}
