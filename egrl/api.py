@@ -189,11 +189,10 @@ def say_time(run: Run, request_s: float, quiet: bool) -> None:
     options = run.config.run
     evaluations = Budget.of(options.budget(), options.generation_evals).evaluations
     if evaluations is not None:
-        least = clock_text(evaluations * request_s / options.workers)
-        progress.note(
-            f"a request takes {request_s:.2g} s: {counted(evaluations, 'evaluation')} take {least} at least",
-            quiet,
-        )
+        least_s = evaluations * request_s / options.workers
+        least = f"{clock_text(least_s)} at least" if least_s >= 1 else "less than a second"
+        what = counted(evaluations, "evaluation")
+        progress.note(f"a request takes {request_s:.2g} s: {what} take {least}", quiet)
 
 
 def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:

@@ -79,26 +79,34 @@ def _unpacked(node: Node, made: Tensor, tensors: dict[str, Tensor]) -> Tensor:
     packed = max(origins, key=lambda name: tensors[name].held_bytes, default="")
     total = sum(tensors[name].held_bytes for name in origins)
     as_made = made.held_bytes + sum(tensors[name].held_bytes for name in made.beside)
-    if not packed or not is_quantised(tensors[packed]) or total >= as_made:
-        return made
     numbers = _numbers(node, made, tensors)
-    tensors[packed] = hold(tensors[packed], numbers)
+    if not packed or not is_quantised(tensors[packed]) or total >= as_made or numbers < 2:
+        return made
+    if numbers > tensors[packed].kept:
+        tensors[packed] = hold(tensors[packed], numbers)
     return replace(
         made,
         stored=numbers,
         element_bytes=tensors[packed].held_bytes / numbers,
         beside=tuple(name for name in origins if name != packed),
-        learned=numbers,
+        learned=min(numbers, tensors[packed].parameters),
         sources=(packed,),
     )
 
 
 def _numbers(node: Node, made: Tensor, tensors: dict[str, Tensor]) -> int:
-    """Different numbers in the result of a node."""
-    kept = [tensors[name].kept for name in node.inputs if name]
+    """Different numbers in the result of a node; what was compared has none."""
+    given = [tensors[name] for name in node.inputs if name]
+    kept = [each.kept for each in given if not _is_compared(each, tensors)]
     if node.op in UNPACKING:
         return made.elements
-    return min(made.elements, sum(kept) if node.op == "Concat" else max(kept))
+    return min(made.elements, sum(kept) if node.op == "Concat" else max(kept, default=0))
+
+
+def _is_compared(tensor: Tensor, tensors: dict[str, Tensor]) -> bool:
+    """Whether a constant holds truth values, which are not numbers that were packed into a byte each."""
+    unpacked = any(tensors[name].numbers for name in tensor.sources)
+    return not tensor.is_float and tensor.element_bytes == 1 and not unpacked
 
 
 def _is_in_instruction(tensor: Tensor) -> bool:

@@ -82,6 +82,12 @@ def twice(m: Any, x: torch.Tensor) -> torch.Tensor:
     return nibbles(m, nibbles(m, x).repeat(1, 2))
 
 
+def quarters(m: Any, x: torch.Tensor) -> torch.Tensor:
+    """As AutoGPTQ unpacks eight bits."""
+    w = torch.bitwise_right_shift(m.q[:, None].expand(-1, 4, -1), m.places[:, None]) & 255
+    return x @ ((w.reshape(ROWS, COLUMNS) - 128) * m.scales)
+
+
 def integers(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
     return torch.ones(shape, dtype=dtype)
 
@@ -106,6 +112,11 @@ EIGHT = {
     "zeros": integers(COLUMNS, 1, dtype=torch.int8),
     "scales": torch.ones(COLUMNS, 1),
 }
+QUARTERS = {
+    "q": integers(ROWS // 4, COLUMNS),
+    "places": torch.arange(0, 32, 8, dtype=torch.int32),
+    "scales": torch.ones(1, COLUMNS),
+}
 UNPACKED: dict[str, tuple[Callable[..., Any], dict[str, torch.Tensor], float, int]] = {
     "eight in an integer": (gptq, GPTQ, 0.5, 4 * GROUPS * (COLUMNS // 8 + COLUMNS) + 8 * ROWS),
     "eight columns in an integer": (
@@ -114,6 +125,7 @@ UNPACKED: dict[str, tuple[Callable[..., Any], dict[str, torch.Tensor], float, in
         0.5,
         4 * GROUPS * (COLUMNS // 8 + COLUMNS) + 8 * COLUMNS,
     ),
+    "four in an integer": (quarters, QUARTERS, 1.0, 4 * COLUMNS),
     "two in a byte": (nibbles, HALVES, 0.5, 4 * COLUMNS),
     "halves of bytes": (halves, HALVES, 0.5, 4 * COLUMNS),
     "remainders": (remainders, HALVES, 0.5, 4 * COLUMNS),
@@ -173,6 +185,16 @@ def test_a_look_up_reads_the_scales_of_its_rows(tmp_path):
         assert (op.parameters, op.weight_bytes, op.weight_read_bytes) == (16000, 20000, 5 * 20)
 
 
+def test_a_mask_of_integers_has_no_parameters_however_it_is_used(tmp_path):
+    def masked(m: Any, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.where(m.mask.expand(4, -1, -1) > 0, 0.0, -1e9)
+
+    module = Held(masked, mask=integers(ROWS, ROWS))
+    for found in imported(tmp_path, module, torch.zeros(4, ROWS, ROWS)):
+        assert found.workload.parameters == 0
+        assert sum(op.weight_bytes for op in found.workload) == 4 * 4 * ROWS * ROWS
+
+
 def int4(packed: bool) -> nn.Module:
     pack, w = torch.ops.aten._convert_weight_to_int4pack_for_cpu, integers(COLUMNS, ROWS)
     scales = torch.ones(ROWS // 32, COLUMNS, 2, dtype=torch.bfloat16)
@@ -204,6 +226,27 @@ def test_packs_of_pytorch_have_two_numbers_in_a_byte(name, tmp_path):
         assert (op.gemm and op.gemm.macs, op.parameters) == (2 * NUMBERS, NUMBERS)
         assert op.weight_bytes == NUMBERS // 2 + 2 * 2 * COLUMNS * (ROWS // 32)
         assert (found.workload.element_bytes.weight, found.remarks) == (0.5, ())
+
+
+def test_integers_that_onnx_shifts_with_their_sign_are_held_as_they_are_packed(tmp_path):
+    """ONNX shifts unsigned integers alone, so that PyTorch's exporter masks and chooses by the sign."""
+    net = Net(x=[2, ROWS])
+    packed = net.add("Unsqueeze", net.weight(ROWS // 8, COLUMNS, kind=TensorProto.INT32), net.value([1]))
+    wide = net.add("Expand", packed, net.value([ROWS // 8, 8, COLUMNS]))
+    negative = net.add("Less", wide, net.value(np.int32(0)))
+    places = net.value(np.arange(0, 32, 4, dtype=np.uint32).reshape(1, 8, 1))
+    unsigned = net.add("Cast", wide, to=TensorProto.UINT32)
+    shifted = net.add("BitShift", unsigned, places, direction="RIGHT")
+    ones = net.add("BitShift", net.value(np.uint32(2**32 - 1)), places, direction="RIGHT")
+    signed = net.add("BitwiseOr", shifted, net.add("BitwiseNot", ones))
+    signed, shifted = (net.add("Cast", each, to=TensorProto.INT32) for each in (signed, shifted))
+    w = net.add("BitwiseAnd", net.add("Where", negative, signed, shifted), net.value(np.int32(15)))
+    w = net.add("Cast", net.add("Reshape", w, net.value([ROWS, COLUMNS])), to=TensorProto.FLOAT)
+    w = net.add("Mul", net.add("Sub", w, net.value(np.float32(8))), net.weight(1, COLUMNS))
+    found = read(net.save(tmp_path / "net.onnx", net.add("MatMul", "x", w))).workload
+    (op,) = found.ops
+    assert (op.parameters, op.weight_bytes) == (NUMBERS, NUMBERS // 2 + 4 * COLUMNS)
+    assert found.element_bytes.weight == 0.5
 
 
 def gathered(net: Net, group: str, late: bool) -> str:
