@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from egrl.core import mapping_file, typed_tables
+from egrl.core.budget import BUDGETS, REQUESTS, Budget
 from egrl.core.method import Context, Method
 from egrl.core.plugins import NoSettings
 from egrl.core.registry import MethodDefinition, serves_all
@@ -19,13 +20,14 @@ from egrl.measure.evaluator import name_of as name_of_evaluator
 from egrl.methods import METHODS
 from egrl.problems import build_problem, find_problem, with_baseline_of
 from egrl.runs import folder as run_folder
-from egrl.runs import progress
+from egrl.runs import progress, request_budget
 from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import AUTO, RunOptions, resolve
 from egrl.runs.result import Result
 from egrl.runs.resume import check_only, nothing_left
 from egrl.runs.run import Run, prepare, reopen
 from egrl.runs.summary import BUDGET, METHOD, named_before
+from egrl.runs.text import clock_text, counted
 from hwsim.problem import About
 from hwsim.space import Space
 from workloads.errors import InputError, Notice
@@ -112,12 +114,13 @@ def search(
             if boards is not None and (before := _named_before(run, quiet)) is not None:
                 return before
         elif boards is not None:
-            progress.note(f"measuring the baseline with {run.config.run.evaluator}", quiet)
-            boards.measure_baseline()
+            measure_baseline(run, boards, given, quiet)
         if kept and not again:
             run.keep(out, stack)
         if not again:
             say_chosen(given, workload, run)
+            if run.problem.about.widths:
+                progress.note(run.problem.about.widths, quiet)
         if boards is not None and run.folder is not None:
             boards.attach(run.folder.path)
         if boards is not None and again:
@@ -169,6 +172,27 @@ def new_run(
         what = run.workload if isinstance(workload, names) else workload
         problem = build_problem(run.problem, what, on, config.problem, run.baseline)
     return prepare(config, problem, meant.definition)
+
+
+def measure_baseline(run: Run, boards: BoardExecutor, given: Mapping[str, Any], quiet: bool) -> None:
+    """Measure the baseline of a new run, and say how long the budget takes, which is ours where none is `given`."""
+    options = run.config.run
+    if options.evals is not None and not set(given).intersection((*BUDGETS, REQUESTS)):
+        budget = request_budget.said(request_budget.DEFAULT, options.evals, options.method)
+        progress.note(f"no budget is given: {budget}", quiet)
+    progress.note(f"measuring the baseline with {options.evaluator}", quiet)
+    boards.measure_baseline(lambda seconds: say_time(run, seconds, quiet))
+
+
+def say_time(run: Run, request_s: float, quiet: bool) -> None:
+    """Say how long the budget takes on boards of which a request takes so many seconds."""
+    options = run.config.run
+    evaluations = Budget.of(options.budget(), options.generation_evals).evaluations
+    if evaluations is not None:
+        least_s = evaluations * request_s / options.workers
+        least = f"{clock_text(least_s)} at least" if least_s >= 1 else "less than a second"
+        what = counted(evaluations, "evaluation")
+        progress.note(f"a request takes {request_s:.2g} s: {what} take {least}", quiet)
 
 
 def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:

@@ -306,7 +306,8 @@ def with_baseline_of(problem: Problem, file: str) -> Problem:
         mapping, name = mapping_file.read_named(file, problem)
     except InputError as error:
         raise InputError(f"--baseline {error}") from error
-    return with_baseline(problem, mapping, name or Path(file).name, f"--baseline {file}")
+    see = f"; egrl evaluate --mapping {file} lists them"
+    return with_baseline(problem, mapping, name or Path(file).name, f"--baseline {file}", see)
 
 
 def list_problems() -> list[dict[str, object]]:

@@ -38,8 +38,10 @@ def noise_free_cost(problem: Problem, mapping: Mapping16) -> float:
     return float(problem.evaluate(mapping[None], np.zeros(1, np.uint64)).cost[0])
 
 
-def with_baseline(problem: Same, mapping: Mapping16, name: str, where: str) -> Same:
+def with_baseline(problem: Same, mapping: Mapping16, name: str, where: str, see: str = "") -> Same:
     """The problem with speedups over one mapping int16 [N, H], which texts call `name`. The problem is not changed.
+
+    `see` says where all rules are listed that the mapping breaks, if it breaks several.
 
     Its fingerprint is another: the speedups of the two are not comparable.
 
@@ -51,7 +53,7 @@ def with_baseline(problem: Same, mapping: Mapping16, name: str, where: str) -> S
     key = np.zeros(1, np.uint64)
     mapping = problem.space.canonical(mapping)
     if broken := problem.judge(mapping):
-        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        more = f" (and {len(broken) - 1} more{see})" if len(broken) > 1 else ""
         raise InputError(
             f"{where}: expected a mapping that is valid on {problem.about.chip}, found {broken[0]}{more}"
         )

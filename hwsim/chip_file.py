@@ -21,8 +21,12 @@ UNKNOWN = "unexpected_keyword_argument"
 """The type of pydantic's error for an unknown key."""
 
 Count = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
+Part = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 Rate = Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)]
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+
+UNWRITTEN = {"reserved_bytes": 0}
+"""Values that no file has to state, and that are not written: files that do not state them stay as they are."""
 
 Prediction = Mapping[
     Literal["held_out_error"], Annotated[float, Field(strict=True, ge=0, le=1e3, allow_inf_nan=False)]
@@ -86,7 +90,7 @@ class ChipFiles(Generic[C]):
             raise InputError(f"{where}: {_first(error, table, self._chip)}") from error
 
     def text_of(self, chip: C) -> str:
-        """The TOML text of a chip, from which `parse` makes an equal one; tables without a value are left out."""
+        """The TOML text of a chip, from which `parse` makes an equal one; what needs no saying is left out."""
         values = _without_empty(asdict(cast(Any, chip)))  # any dataclass
         return tomli_w.dumps({"kind": self.kind, "version": self.version, **values})
 
@@ -100,11 +104,13 @@ def with_prediction(text: str, held_out_error: float) -> str:
     return f"{text.rstrip()}\n\n# {why}\n[prediction]\nheld_out_error = {held_out_error:.4g}\n"
 
 
-def _without_empty(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A table without the tables in it that hold no value."""
-    inner = {
-        key: _without_empty(value) if isinstance(value, Mapping) else value for key, value in table.items()
-    }
+def _without_empty(table: Any) -> Any:
+    """A table without the tables in it that hold no value, and without values of `UNWRITTEN`."""
+    if isinstance(table, list | tuple):
+        return type(table)(_without_empty(entry) for entry in table)
+    if not isinstance(table, Mapping):
+        return table
+    inner = {key: _without_empty(value) for key, value in table.items() if UNWRITTEN.get(key) != value}
     return {key: value for key, value in inner.items() if value != {}}
 
 

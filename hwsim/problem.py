@@ -253,6 +253,7 @@ class About:
         plan_file: the file of a run folder that has the plan of the best mapping alone (`HasPlanText`), for other
             programs; "": there is none.
         uncounted: what of the workload was guessed or not counted, if it was imported; "": nothing.
+        widths: how wide its numbers are counted, if not as in the workload; "": as there.
     """
 
     name: str
@@ -269,6 +270,7 @@ class About:
     stands_for: str = ""
     plan_file: str = ""
     uncounted: str = ""
+    widths: str = ""
 
 
 class Problem(Protocol):

@@ -71,7 +71,10 @@ def chips(draw: st.DrawFn, switches: st.SearchStrategy[Effects] | None = None) -
     levels = draw(st.integers(2, 5))
     bandwidths = sorted(draw(mostly(1e8, 1e9, 3e9, 1e10, 1e12)) for _ in range(levels))
     capacities = [SLOWEST_BYTES, *(draw(mostly(1, 500, 1500, 4000, 10_000)) for _ in range(levels - 1))]
-    memories = tuple(Memory(f"m{k}", capacities[k], bandwidths[k]) for k in range(levels))
+    reserved = [draw(mostly(0, 700)) for _ in range(levels)]
+    memories = tuple(
+        Memory(f"m{k}", capacities[k] + reserved[k], bandwidths[k], reserved[k]) for k in range(levels)
+    )
     faster = st.sampled_from([m.name for m in memories[1:]])
     count = st.integers(1, 16)
     return Chip(

@@ -89,6 +89,7 @@ class Op:
         batch: input batch size.
         is_output: the activation is a result of the network (handed to the host).
         latency_s: compute time measured on the target, in seconds, which replaces the computed one; None where unknown.
+        joined: names of further nodes of the model's file that run in this op.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Op:
     batch: int = 1
     is_output: bool = False
     latency_s: float | None = None
+    joined: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

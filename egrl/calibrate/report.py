@@ -15,6 +15,9 @@ from egrl.figures.drawing import Drawing, plain
 NAMED = 12
 """Most names of parameters that were not learned."""
 
+FAR_OFF = 0.5
+"""Error of a kind of op, after the fit, from which on that is said. Assumption."""
+
 
 def text_of(report: Mapping[str, Any]) -> str:
     """A calibration's document as lines."""
@@ -84,6 +87,12 @@ def _errors(report: Mapping[str, Any]) -> list[str]:
             f"  {row['kind']:<30}{row['share_of_time']:>12.1%}{row['nominal']:>12.2%}{row['fitted']:>12.2%}"
             for row in report["kinds"]
         ]
+    off = [f"{row['kind']} by {row['fitted']:.0%}" for row in report["kinds"] if row["fitted"] > FAR_OFF]
+    if off:
+        lines.append(
+            f"still off by more than {FAR_OFF:.0%}: {', '.join(off)}; the model lacks what decides these ops on the"
+            " board: trust no placement that hangs on them"
+        )
     if is_worse(report):
         lines.append("the fitted file predicts worse than the one before: keep that one")
     return lines

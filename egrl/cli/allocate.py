@@ -35,6 +35,11 @@ NAMED = 8
 @click.option(
     "--align", type=int, help="every offset is a multiple of this many bytes [64; 16 of a .tflite model]"
 )
+@click.option(
+    "--fixed",
+    help="addresses to keep: a table (.csv) with op, head and offset_bytes, or an allocation (.json) of which the other"
+    " tensors were left out",
+)
 @click.option("--seconds", type=float, default=10.0, help="time limit of the search per memory [10]")
 @click.option("--seed", type=int, default=0, help="seed of the search [0]")
 @click.option("--format", "form", type=OneOf(["json", "csv"]), help="format of the file [json]")
@@ -50,6 +55,7 @@ def command(
     chip: str | None,
     settings: tuple[str, ...],
     align: int | None,
+    fixed: str | None,
     seconds: float,
     seed: int,
     form: str | None,
@@ -62,6 +68,7 @@ def command(
     \b
     egrl allocate runs/bert-egrl-s0-1
     egrl allocate --workload bert --mapping best_mapping.json --format csv -o allocation.csv
+    egrl allocate runs/bert-egrl-s0-1 --fixed addresses.csv
     egrl allocate model.tflite -o planned.tflite
     """
     arena = run is not None and run.lower().endswith(".tflite")
@@ -75,9 +82,9 @@ def command(
         output_file(output)
     flags = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
     if arena and run is not None:
-        given = flags | {"--set": settings or None, "--format": form}
+        given = flags | {"--set": settings or None, "--format": form, "--fixed": fixed}
         return _arena(run, given, align, seconds, seed, output, as_json)
-    return _mapping(run, flags, settings, align, seconds, seed, form or "json", output, as_json)
+    return _mapping(run, flags, settings, align, fixed, seconds, seed, form or "json", output, as_json)
 
 
 def _mapping(
@@ -85,6 +92,7 @@ def _mapping(
     flags: Mapping[str, str | None],
     settings: tuple[str, ...],
     align: int,
+    fixed: str | None,
     seconds: float,
     seed: int,
     form: str,
@@ -92,12 +100,13 @@ def _mapping(
     as_json: bool,
 ) -> int:
     """Addresses for a mapping; `flags` as of `run_or_flags`."""
-    from egrl.core import atomic
+    from egrl.core import address_file, atomic
     from egrl.core.failure import RunFailure
     from egrl.runs import allocation
 
     subject, chosen, name = run_or_flags("allocate", run, flags, settings)
-    memories = allocation.allocate(subject, chosen, align, seconds, seed)
+    given = address_file.read(fixed, subject.space) if fixed is not None else {}
+    memories = allocation.allocate(subject, chosen, align, seconds, seed, given, fixed or "")
     report = allocation.document(subject, name, memories, align)
     if output is None and run is not None:
         output = str(Path(run) / f"{allocation.FILE}.{form}")
@@ -105,6 +114,8 @@ def _mapping(
         text = allocation.csv_of(report) if form == "csv" else json.dumps(report, indent=1) + "\n"
         atomic.write_named(Path(output), text)
     click.echo(json.dumps(report) if as_json else text_of(report, output))
+    if given and not as_json:
+        click.echo(f"kept: {counted(len(given), 'offset')} of {fixed}")
     if not report["packed"]:
         raise RunFailure(failure(report, seconds))
     return 0

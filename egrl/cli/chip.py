@@ -60,7 +60,10 @@ def new(file: str, problem: str | None, like: str | None) -> int:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"FILE {file}: expected a file that can be written: {reason}") from error
     model = "MODEL.json" if kind == "mmap" else "MODEL.onnx"
-    click.echo(f"{path}: change what is different, then: egrl run {use}--workload {model} --chip {path}")
+    named = ", and its name, since results tell chips apart by it" if path.stem == "chip" else ""
+    click.echo(
+        f"{path}: change what is different{named}, then: egrl run {use}--workload {model} --chip {path}"
+    )
     return 0
 
 

@@ -50,6 +50,7 @@ SECONDS = 10.0
 @click.option(
     "--align", type=int, default=64, help="csv, onnx: every address is a multiple of this many bytes [64]"
 )
+@click.option("--fixed", help="csv, onnx: addresses to keep, as `egrl allocate` takes them")
 @click.option("--problem", default="", help="problem of the run, needed only if it is MODULE:NAME")
 def command(
     run: str,
@@ -60,6 +61,7 @@ def command(
     no_fuse: bool,
     to: str | None,
     align: int,
+    fixed: str | None,
     problem: str,
 ) -> int:
     """Write the best mapping of a run, by the names of the ops.
@@ -74,16 +76,9 @@ def command(
     from workloads.importers import dimensions
 
     if to is not None:
-        return _plan(run, output, problem, to, {"--format": form, "--model": model})
+        return _plan(run, output, problem, to, {"--format": form, "--model": model, "--fixed": fixed})
     path = Path(output)
-    form = form or path.suffix.lstrip(".").lower()
-    if form not in ("json", "csv", "onnx"):
-        raise InputError(f"--output {output}: expected a file ending in .json, .csv or .onnx, or --format")
-    if (form == "onnx") != (model is not None):
-        wanted = "with --format onnx the model, --model FILE.onnx" if form == "onnx" else "--format onnx"
-        raise InputError(
-            f"--model: expected {wanted}, found {'none' if model is None else f'--format {form}'}"
-        )
+    form = _form(output, form, model, fixed)
     output_file(output)
     if not 1 <= align <= 2**40:
         raise InputError(f"--align: expected a number of bytes from 1 to 2^40, found {align}")
@@ -91,14 +86,15 @@ def command(
     mapping = past.best_mapping()
     outside: list[str] = []
     data: str | bytes
+    memories = None if form == "json" else _addresses(past.problem, mapping, align, run, fixed)
     if form == "json":
         data = mapping_file.dumps(past.problem, mapping)
     elif form == "csv":
-        data = mapping_export.to_csv(past.problem, mapping, _addresses(past.problem, mapping, align, run))
+        data = mapping_export.to_csv(past.problem, mapping, memories)
     else:
         assert model is not None
         _check_copy(model, path)
-        memories, given = _addresses(past.problem, mapping, align, run), dimensions.parse(dims)
+        given = dimensions.parse(dims)
         data, outside = mapping_export.to_onnx(past.problem, mapping, model, given, not no_fuse, memories)
         _say_weights(data, Path(model), path)
     atomic.write_named(path, data)
@@ -107,6 +103,23 @@ def command(
     about, ops = past.problem.about, counted(len(past.problem.space.nodes), "op")
     click.echo(f"{path}: {about.workload} on {about.chip}, {ops}")
     return 0
+
+
+def _form(output: str, form: str | None, model: str | None, fixed: str | None) -> str:
+    """The format of the file: json, csv or onnx. InputError where it does not go with the other flags."""
+    form = form or Path(output).suffix.lstrip(".").lower()
+    if form not in ("json", "csv", "onnx"):
+        raise InputError(f"--output {output}: expected a file ending in .json, .csv or .onnx, or --format")
+    if (form == "onnx") != (model is not None):
+        wanted = "with --format onnx the model, --model FILE.onnx" if form == "onnx" else "--format onnx"
+        raise InputError(
+            f"--model: expected {wanted}, found {'none' if model is None else f'--format {form}'}"
+        )
+    if form == "json" and fixed is not None:
+        raise InputError(
+            "--fixed: expected with --format csv or onnx, found with json, which has no addresses"
+        )
+    return form
 
 
 def _check_copy(model: str, path: Path) -> None:
@@ -130,15 +143,17 @@ def _say_weights(data: bytes, model: Path, path: Path) -> None:
 
 
 def _addresses(
-    problem: Problem, mapping: Mapping16, align_bytes: int, run: str
+    problem: Problem, mapping: Mapping16, align_bytes: int, run: str, fixed: str | None
 ) -> Sequence[PackedMemory] | None:
     """The memories with addresses; None if the problem knows no lifetimes. What cannot be packed is said on stderr."""
+    from egrl.core import address_file
     from egrl.runs.allocation import allocate
     from hwsim.capabilities import HasLifetimes
 
     if not isinstance(problem, HasLifetimes):
         return None
-    memories = allocate(problem, mapping, align_bytes, SECONDS, 0)
+    given = address_file.read(fixed, problem.space) if fixed is not None else {}
+    memories = allocate(problem, mapping, align_bytes, SECONDS, 0, given, fixed or "")
     for memory in memories:
         if memory.packing.verdict != "packed":
             remark(

@@ -29,7 +29,8 @@ def run_or_flags(
     given += ["--set"] * bool(settings)
     if run is not None and given:
         raise InputError(
-            f"{command_name}: expected a run folder or --workload, found {run} and {', '.join(given)}"
+            f"{command_name}: expected a run folder or --workload, found {run} and {', '.join(given)}: the two exclude"
+            " each other, as a run has its own workload, chip and settings"
         )
     if run is not None:
         from egrl.runs import folder as run_folder

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from egrl.core import mapping_table
-from hwsim.capabilities import HasPlacement, HasPlanText
+from hwsim.capabilities import HasFiles, HasPlacement, HasPlanText
 from hwsim.mappings import repair
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import judge, parse_document, parse_object
 from workloads.nearest import hint
+from workloads.serialize import KIND as KIND_OF_NETWORKS
+from workloads.serialize import from_json
 
 KIND = "mapping"
 VERSION = 1
@@ -117,6 +119,14 @@ def _missing(problem: Problem, mapping: Mapping16) -> str:
     )
 
 
+def _joined(problem: Problem, name: Any) -> str:
+    """The op that a node of the model's file joined, in words; "" if it is none of these."""
+    text = problem.files().get("workload.json") if isinstance(problem, HasFiles) else None
+    ops = from_json(text, "").ops if isinstance(text, str) and f'"{KIND_OF_NETWORKS}"' in text[:100] else ()
+    op = next((op.name for op in ops if name in op.joined), None)
+    return "" if op is None else f", which runs in the op {op!r}: name that alone"
+
+
 def _read_row(
     row: Any, where: str, problem: Problem, at: dict[str, int], seen: set[tuple[str, str]], mapping: Mapping16
 ) -> None:
@@ -124,7 +134,7 @@ def _read_row(
         found = row.get("node") if isinstance(row, dict) else row
         raise InputError(
             f"{where}: expected a node of {problem.about.workload}, found {str(found)[:60]!r}"
-            f"{hint(str(found)[:60], at)}"
+            f"{_joined(problem, found) or hint(str(found)[:60], at)}"
         )
     name = row["node"]
     for head, choice in row.items():
@@ -161,7 +171,9 @@ def read_named(path: str, problem: Problem) -> tuple[Mapping16, str]:
     """The mapping in a file, and the name that the file gives it ("": none). InputError as `read`."""
     if path.lower().endswith(mapping_table.MODELS):
         _refuse_table(problem, path, "a model")
-        return _mapping_of_rows(_numbered(mapping_table.rows_of_onnx(path), path), path, problem), ""
+        return _mapping_of_rows(
+            _numbered(mapping_table.rows_of_onnx(path, problem.space), path), path, problem
+        ), ""
     text = read_text(path, "a mapping file (.json, .csv, .onnx)")
     if not text.lstrip().startswith("{") and not path.lower().endswith(".json"):
         _refuse_table(problem, path, "a table")

@@ -9,6 +9,7 @@ import copy
 import itertools
 import math
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 
 import tomli_w
 
+from hwsim.chip_file import UNWRITTEN
 from workloads.errors import InputError
 from workloads.nearest import hint
 from workloads.text import read_quantity, unit_for
@@ -156,7 +158,7 @@ def read_grid(vary: Sequence[str], chip_text: str, points: int = POINTS) -> Grid
     Raises:
         InputError: a path or a value is wrong, or there are too many of them.
     """
-    chip = tomllib.loads(chip_text)
+    chip = _with_unwritten(tomllib.loads(chip_text), vary)
     if not 1 <= len(vary) <= MOST_PARAMETERS:
         raise InputError(f"--vary: expected it once or twice, found it {len(vary)} times")
     if points < 1:
@@ -170,6 +172,15 @@ def read_grid(vary: Sequence[str], chip_text: str, points: int = POINTS) -> Grid
     return grid
 
 
+def _with_unwritten(chip: dict[str, Any], vary: Sequence[str]) -> dict[str, Any]:
+    """The table of a chip file with those values of `UNWRITTEN` that are to vary."""
+    for memory in chip.get("memories", ()):
+        for key, value in UNWRITTEN.items():
+            if any(text.partition("=")[0].strip() == f"memories.{memory['name']}.{key}" for text in vary):
+                memory.setdefault(key, value)
+    return chip
+
+
 def _parameter(text: str, chip: Mapping[str, Any], points: int) -> Parameter:
     path, equals, spec = (part.strip() for part in text.partition("="))
     if not equals or not spec:
@@ -180,8 +191,11 @@ def _parameter(text: str, chip: Mapping[str, Any], points: int) -> Parameter:
         meant = hint(path, known) or f"; it has {', '.join(known)}"
         raise InputError(f"--vary {path}: expected the path of a number in the chip file, found none{meant}")
     found = [_fitted(value, own) for value in _values(text, spec, own, points)]
-    if any(value <= 0 for value in found):
-        raise InputError(f"--vary {text}: expected values above 0, found {min(found)}")
+    least = UNWRITTEN.get(path.rpartition(".")[2], sys.float_info.min)
+    if min(found) < least:
+        raise InputError(
+            f"--vary {text}: expected values {'above' if least else 'not below'} 0, found {min(found)}"
+        )
     return Parameter(path, tuple(sorted(set(found))), own)
 
 
@@ -193,7 +207,7 @@ def _values(text: str, spec: str, own: Value, points: int) -> list[float]:
         raise InputError(f"--vary {text}: expected {FORM}")
     low, high = (_value(text, match[end], own) for end in ("low", "high"))
     count = int(match["points"] or points)
-    if not 0 < low < high or not 2 <= count <= MOST_POINTS:
+    if not low < high or (match["log"] and low <= 0) or not 2 <= count <= MOST_POINTS:
         raise InputError(
             f"--vary {text}: expected 2 to {MOST_POINTS} points from a low value to a higher one"
         )

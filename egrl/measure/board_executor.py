@@ -137,15 +137,18 @@ class BoardExecutor:
         self.log.attach(folder)
         self.folder = folder
 
-    def measure_baseline(self) -> None:
+    def measure_baseline(self, timed: Callable[[float], None] = lambda seconds: None) -> None:
         """Measure the baseline on the first board, or take it from what was measured before.
 
-        Raises RunFailure where it cannot be measured: without it nothing can be said of any mapping.
+        `timed` is told the seconds of a request, as soon as they are known. Raises RunFailure where the baseline cannot
+        be measured: without it nothing can be said of any mapping.
         """
         key = digest(self.baseline)
         record = self.measurements.get(key)
         if record is None or record.status != Status.OK:
-            record = baseline_record(self.boards[0], self._baseline_request, self.config, self._read_baseline)
+            record = baseline_record(
+                self.boards[0], self._baseline_request, self.config, self._read_baseline, timed
+            )
             self.measurements.put(key, record)
         self.baseline_cost = Measurement(record.samples_s, self.config.statistic).value
         self.noise = relative_noise(record.samples_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,22 +22,32 @@ from hwsim.problem import Evaluation, Status
 BASELINE_SAMPLES = 5
 """The baseline is measured at least so often: its spread is the noise that everything else is judged by."""
 
+TIMED = 3
+"""Requests after which it is known how long one takes: the first starts the board."""
+
 
 def baseline_record(
-    board: RetryingBoard, request: Mapping[str, Any], config: EvaluatorConfig, read: ReadProfile
+    board: RetryingBoard,
+    request: Mapping[str, Any],
+    config: EvaluatorConfig,
+    read: ReadProfile,
+    timed: Callable[[float], None] = lambda seconds: None,
 ) -> Record:
-    """Measure the baseline, often enough to know its noise; `read` reads profiles.
+    """Measure the baseline, often enough to know its noise; `read` reads profiles, `timed` is told once, after
+    `TIMED` requests, how long the quickest took.
 
     RunFailure where it cannot be measured.
     """
-    quickest = np.inf
+    quickest, asked = np.inf, 0
     profiles: list[Profile] = []
 
     def sample() -> float:
-        nonlocal quickest
+        nonlocal quickest, asked
         begun = time.monotonic()
         answer = board.ask(request, config.timeout_s)
-        quickest = min(quickest, time.monotonic() - begun)
+        quickest, asked = min(quickest, time.monotonic() - begun), asked + 1
+        if asked == TIMED:
+            timed(float(quickest))
         if answer.status != Status.OK:
             raise BoardFailure(answer.reason or f"it calls the mapping invalid, epsilon {answer.epsilon:g}")
         value = Measurement(answer.samples_s, config.statistic).value

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from egrl.core.address_file import Addresses
 from hwsim.allocation.buffers import Buffer, Packing
 from hwsim.allocation.judge import judge
 from hwsim.allocation.pack import pack
@@ -66,36 +67,87 @@ class PackedMemory:
 
 
 def allocate(
-    problem: Problem, mapping: Mapping16, align_bytes: int, time_limit_s: float, seed: int
+    problem: Problem,
+    mapping: Mapping16,
+    align_bytes: int,
+    time_limit_s: float,
+    seed: int,
+    fixed: Addresses | None = None,
+    where: str = "",
 ) -> list[PackedMemory]:
     """Each memory of a problem under one mapping [N, H] as it stands, packed within `time_limit_s`, slowest first.
 
+    `fixed` are addresses that tensors must have, from the file `where`.
+
     Raises:
-        InputError: the problem cannot say where its tensors live and when.
+        InputError: the problem cannot say where its tensors live and when, or addresses in `fixed` are not possible.
     """
     if not isinstance(problem, HasLifetimes):
         raise InputError(
             f"allocate: expected a problem that can say where its tensors live and when, found {problem.about.name!r}"
         )
     lifetimes = problem.lifetimes(mapping)
+    given = fixed or {}
+    _check_memories(given, lifetimes, [name for name, _ in problem.memories()], where)
     packed = []
     for number, (name, capacity) in enumerate(problem.memories()):
         tensors = tuple(tensor for tensor in lifetimes if tensor.memory == number)
         buffers = [
-            Buffer(f"{tensor.head} of {tensor.node}", tensor.size_bytes, tensor.first, tensor.last + 1)
+            Buffer(
+                f"{tensor.head} of {tensor.node}",
+                tensor.size_bytes,
+                tensor.first,
+                tensor.last + 1,
+                given.get((tensor.node, tensor.head), (None, ""))[0],
+            )
             for tensor in tensors
         ]
+        _check_fixed(buffers, name, capacity, align_bytes, where)
         begun = time.monotonic()
         packing = pack(buffers, capacity, align_bytes, time_limit_s, seed)
         seconds = time.monotonic() - begun
         room = max(capacity, packing.height_bytes)
-        broken = judge(
-            [(b.name, b.size_bytes, b.first, b.end) for b in buffers], packing.offsets, room, align_bytes
-        )
-        if broken or (packing.verdict == "packed") != (packing.height_bytes <= capacity):
+        broken = judge(_lives(buffers), packing.offsets, room, align_bytes)
+        moved = any(b.fixed not in (None, offset) for b, offset in zip(buffers, packing.offsets, strict=True))
+        if moved or broken or (packing.verdict == "packed") != (packing.height_bytes <= capacity):
             raise RuntimeError(f"{name}: the judge refuses the packing: {'; '.join(map(str, broken[:3]))}")
         packed.append(PackedMemory(name, capacity, tensors, packing, seconds))
     return packed
+
+
+def _lives(buffers: Sequence[Buffer]) -> list[tuple[str, int, int, int]]:
+    return [(b.name, b.size_bytes, b.first, b.end) for b in buffers]
+
+
+def _check_memories(
+    fixed: Addresses, lifetimes: Sequence[Lifetime], memories: Sequence[str], where: str
+) -> None:
+    """InputError where an address is that of a tensor which does not exist, or lies in another memory."""
+    lies_in = {(tensor.node, tensor.head): memories[tensor.memory] for tensor in lifetimes}
+    for (node, head), (_, memory) in fixed.items():
+        found = lies_in.get((node, head), "")
+        if not found:
+            raise InputError(
+                f"{where}: {head} of {node}: expected a tensor that the mapping places, found none"
+            )
+        if memory not in ("", found):
+            raise InputError(
+                f"{where}: {head} of {node}: expected an address in {found}, where the mapping has it, found one in"
+                f" {memory}"
+            )
+
+
+def _check_fixed(
+    buffers: Sequence[Buffer], memory: str, capacity_bytes: int, align_bytes: int, where: str
+) -> None:
+    """InputError where given addresses share bytes, end above the memory or are not aligned."""
+    given = [buffer for buffer in buffers if buffer.fixed is not None]
+    broken = judge(_lives(given), [buffer.fixed or 0 for buffer in given], capacity_bytes, align_bytes)
+    if broken:
+        first, more = broken[0], f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        raise InputError(
+            f"{where}: expected addresses in {memory} that can be kept at --align {align_bytes}, found {first}{more}"
+        )
 
 
 def document(

@@ -196,9 +196,17 @@ def resolve(
         raise InputError(
             f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
         )
+    limited = options.requests is not None or options.budget() or "repeats" in tables["evaluator"]
+    unlimited = bool(options.evaluator) and not limited
+    if unlimited:
+        options = replace(options, requests=request_budget.DEFAULT)
     counted = request_budget.settings(options.requests) if options.requests is not None else {}
     evaluator = typed_tables.build(EvaluatorConfig, counted | tables["evaluator"], "--set evaluator")
-    options = _in_evaluations(options, evaluator)
+    if options.requests is not None:
+        evals = _in_evaluations(options, evaluator)
+        if not unlimited:  # else whoever begins the search says so, once there is a board
+            warnings.warn(Notice(request_budget.said(options.requests, evals, options.method)), stacklevel=2)
+        options = replace(options, evals=evals, requests=None)
     paper = preset == "paper"
     if not options.chip and problem is not None:
         options = replace(options, chip=problem.chips()[0])
@@ -219,19 +227,14 @@ def resolve(
     return resolved
 
 
-def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> RunOptions:
-    """A budget in requests as one in evaluations. InputError where it cannot be one."""
-    if options.requests is None:
-        return options
+def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> int:
+    """The evaluations of a budget in requests. InputError where it cannot be one."""
+    assert options.requests is not None
     if not options.evaluator:
         raise InputError(f"--requests {options.requests}: expected --evaluator, found none")
     if limits := options.budget():
         raise InputError(f"--requests: expected no other budget, found --{next(iter(limits))}")
-    evals = request_budget.evaluations(options.requests, evaluator, options.generation_evals)
-    others = options.requests - evals
-    said = f"{evals} evaluations; the baseline and measuring the best afresh take the other {others}, at most"
-    warnings.warn(Notice(f"--requests {options.requests}: {said}"), stacklevel=3)
-    return replace(options, evals=evals, requests=None)
+    return request_budget.evaluations(options.requests, evaluator, options.generation_evals)
 
 
 # ---- what a type cannot say

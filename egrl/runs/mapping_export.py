@@ -6,12 +6,20 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from egrl.core.mapping_table import OFFSET, OTHERS, PREFIX
+from egrl.core.mapping_table import OFFSET, OTHERS, PREFIX, SIZE
 from egrl.runs.allocation import PackedMemory
+from hwsim.capabilities import HasFiles
 from hwsim.problem import Mapping16, Problem
+from workloads.differences import first_difference
 from workloads.errors import InputError
+from workloads.serialize import from_json
 from workloads.text import csv_cell
+from workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from workloads.importers.read import Imported
 
 
 def rows(
@@ -37,7 +45,7 @@ def rows(
                     "op": node,
                     "head": head,
                     "choice": problem.space.labels[h][choice],
-                    "size_bytes": size,
+                    SIZE: size,
                 }
                 found.append(row if memories is None else row | {OFFSET: offsets.get((node, head), "")})
     return found
@@ -46,13 +54,39 @@ def rows(
 def to_csv(problem: Problem, mapping: Mapping16, memories: Sequence[PackedMemory] | None = None) -> str:
     """The rows as CSV with a header; no name is a formula for a spreadsheet (`csv_cell`)."""
     stream = io.StringIO()
-    columns = ["op", "head", "choice", "size_bytes", *([] if memories is None else [OFFSET])]
+    columns = ["op", "head", "choice", SIZE, *([] if memories is None else [OFFSET])]
     writer = csv.DictWriter(stream, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(
         {key: csv_cell(value) for key, value in row.items()} for row in rows(problem, mapping, memories)
     )
     return stream.getvalue()
+
+
+def _workload_of(problem: Problem) -> Workload:
+    """The network of a problem. InputError where it has none."""
+    text = problem.files().get("workload.json") if isinstance(problem, HasFiles) else None
+    if not isinstance(text, str):
+        raise InputError(
+            f"--model: expected a run of a problem whose workload is a network, found {problem.about.name}"
+        )
+    return from_json(text, problem.about.workload)
+
+
+def _imported(problem: Problem, file: str, dimensions: Mapping[str, int], fuse: bool) -> Imported:
+    """The model in a file that the network of a problem was made of. InputError where it is another one."""
+    from workloads.importers.read import read
+
+    own = _workload_of(problem)
+    imported = read(file, dimensions, None, fuse, allow_unknown=True)
+    widths = own.element_bytes
+    if widths != imported.workload.element_bytes and widths.weight == widths.activation:
+        imported = read(
+            file, dimensions, widths.weight, fuse, allow_unknown=True
+        )  # as `egrl import --bytes` has it
+    if other := first_difference(own, imported.workload):
+        raise InputError(f"--model {file}: expected the model that the run's workload was made of: {other}")
+    return imported
 
 
 def files_of_weights(data: bytes) -> list[str]:
@@ -76,8 +110,9 @@ def to_onnx(
     """A copy of an ONNX file whose nodes say, in their metadata, which op they run in and where its tensors live.
 
     Keys of a node: `egrl.op`, and `egrl.HEAD` for each head of that op; with `memories` (`allocation.allocate`) also
-    `egrl.HEAD.offset_bytes`, where that memory could be packed. Keys of the model: `egrl.workload`, `egrl.chip`,
-    `egrl.problem`, and `egrl.others` if some ops are in no node of the graph itself. Weights in other files stay there.
+    `egrl.HEAD.offset_bytes` and `egrl.HEAD.size_bytes`, where that memory could be packed. Keys of the model:
+    `egrl.workload`, `egrl.chip`, `egrl.problem`, and `egrl.others` if some ops are in no node of the graph itself.
+    Weights in other files stay there.
 
     Args:
         problem, mapping: what was mapped, int16 [N, H].
@@ -90,23 +125,15 @@ def to_onnx(
     from workloads.files import MAX_BYTES, read_bytes
     from workloads.importers import onnx_file
     from workloads.importers.onnx_reader import name_of
-    from workloads.importers.read import read
 
-    imported = read(file, dimensions, None, fuse, allow_unknown=True)
-    ops = tuple(op.name for op in imported.workload)
-    if ops != problem.space.nodes:
-        other = next((a for a, b in zip(ops, problem.space.nodes, strict=False) if a != b), None)
-        raise InputError(
-            f"--model {file}: expected the model that the run's workload was made of, {len(problem.space.nodes)} ops;"
-            f" found {len(ops)}" + ("" if other is None else f", the first other one {other!r}")
-        )
+    imported = _imported(problem, file, dimensions, fuse)
     model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file, MAX_BYTES), file)
     places: dict[str, dict[str, str]] = {}
     for row in rows(problem, mapping, memories):
         entry = places.setdefault(str(row["op"]), {})
         entry[str(row["head"])] = str(row["choice"])
         if row.get(OFFSET, "") != "":
-            entry[f"{row['head']}.{OFFSET}"] = str(row[OFFSET])
+            entry |= {f"{row['head']}.{key}": str(row[key]) for key in (OFFSET, SIZE)}
     outside, named = [], set()
     for node in model.graph.node:  # by outputs: names of nodes need not be unique
         op = next((imported.writer[name] for name in node.output if name in imported.writer), None)

@@ -19,6 +19,12 @@ NAMING = 0.2
 """Share of the requests that may name the best; assumption: one in five keeps a champion from being luck."""
 MOST = EvaluatorConfig.contenders
 """Contenders, and rounds, at most: as without a budget in requests."""
+DEFAULT = 100
+"""Requests to a board where no budget is given: minutes on most, where evaluations by the thousand would take days."""
+FEW = 40
+"""Below so many there are no two contenders that are measured again to name the best."""
+LEARNING = ("egrl", "twin")
+"""Methods that learn a model of the board, which takes measurements."""
 COUNTED = ("repeats", "contenders", "rounds")
 """Settings of an evaluator that follow from how many requests there are."""
 
@@ -34,6 +40,21 @@ def settings(requests: int) -> dict[str, Any]:
         "contenders": fitting[-1] if fitting else 0,
         "rounds": fitting[-1] if fitting else 1,
     }
+
+
+def said(requests: int, evaluations: int, method: str) -> str:
+    """A budget in words: what of it goes where, and what is lost where it is below `FEW`."""
+    others = requests - evaluations
+    text = (
+        f"--requests {requests}: {evaluations} evaluations; the baseline and measuring the best afresh take the other"
+        f" {others}, at most"
+    )
+    if requests >= FEW:
+        return text
+    model = (
+        f", and the model of the board that {method} learns has little to go by" if method in LEARNING else ""
+    )
+    return f"{text}; with fewer than {FEW} the best is named by one measurement of each mapping{model}"
 
 
 def _naming(contenders: int, rounds: int) -> int:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
+import numpy as np
 from annotated_types import Len
 from typing_extensions import TypedDict
 
@@ -30,8 +31,8 @@ from egrl.runs.verdict import (
     shares_of,
     verdict,
 )
-from hwsim.capabilities import HasBound
-from hwsim.problem import UNPROVED, Bound, Problem
+from hwsim.capabilities import HasBound, HasPlacement
+from hwsim.problem import UNPROVED, Bound, Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import check_characters, judge, parse_document, parse_object
@@ -59,6 +60,7 @@ class _Best(TypedDict):
     source: Printable
     unit: NotRequired[Printable]
     bound_by: NotRequired[dict[str, Number] | None]
+    is_baseline: NotRequired[bool]
 
 
 class _Sooner(TypedDict):
@@ -180,7 +182,8 @@ def summarise(
 
 
 def _best(problem: Problem, champion: Champion, measured: bool) -> dict[str, Any]:
-    """The champion as the summary has it; `valid` is the judge's word, `bound_by` what its modelled time goes to."""
+    """The champion as the summary has it; `valid` is the judge's word, `bound_by` what its modelled time goes to,
+    `is_baseline` True where it is the baseline's own mapping."""
     shares = None if measured else shares_of(problem, champion.mapping)
     return {
         "reward": champion.reward,
@@ -191,7 +194,14 @@ def _best(problem: Problem, champion: Champion, measured: bool) -> dict[str, Any
         "source": champion.source,
         "evaluation": champion.ticket,
         **({} if shares is None else {"bound_by": shares}),
+        **({"is_baseline": True} if _is_baseline(problem, champion.mapping) else {}),
     }
+
+
+def _is_baseline(problem: Problem, mapping: Mapping16) -> bool:
+    """Whether a mapping [N, H] is the baseline's, all of which a mapping can express."""
+    beyond = isinstance(problem, HasPlacement) and problem.baseline_placement() is not None
+    return not beyond and bool(np.array_equal(mapping, problem.baseline.mapping))
 
 
 def _certified(

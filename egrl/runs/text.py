@@ -60,6 +60,8 @@ def advice(summary: Mapping[str, Any], layout: str = "") -> str:
     if low > 1:
         return ""
     name, surely = short_baseline_text(about_of(summary)), "surely " if high > 1 else ""
+    if best.get("is_baseline"):
+        return f"every choice is {name}'s: the best mapping that was found is {name}'s own"
     return f"not {surely}better than {name}: keep {name}'s{f' ({layout})' if layout else ''}"
 
 
@@ -98,3 +100,9 @@ def cost_text(cost: float, unit: str, digits: int = 2) -> str:
 def counted(number: int, what: str) -> str:
     """1 node, 2 nodes."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def clock_text(seconds: float) -> str:
+    """A time for people, whole seconds, minutes or tenths of hours: "90 s", "5 min", "2.5 h"."""
+    whole = max(0, round(seconds))
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"

@@ -21,6 +21,7 @@ from egrl.runs.config import RunOptions
 from egrl.runs.past_run import problem_in
 from egrl.runs.progress import best_text
 from egrl.runs.summary import read_summary
+from egrl.runs.text import clock_text
 from hwsim.capabilities import HasBound
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -71,7 +72,7 @@ class Watched:
         finished = self._finished(evaluations)
         left = "–" if finished else self._left(evaluations, seconds)
         ago = time.time() - (self.path / run_folder.METRICS).stat().st_mtime
-        state = "finished" if finished else f"{_clock(ago)} since the last generation"
+        state = "finished" if finished else f"{clock_text(ago)} since the last generation"
         best = best_text(last, 4).removeprefix("best ")
         return (
             self.path.name,
@@ -104,9 +105,9 @@ class Watched:
         """Of the budget, at the mean speed so far."""
         budget = Budget.of(self.options.budget(), self.options.generation_evals)
         if budget.seconds is not None:
-            return _clock(budget.seconds - seconds)
+            return clock_text(budget.seconds - seconds)
         assert budget.evaluations is not None
-        return _clock((budget.evaluations - evaluations) * seconds / max(evaluations, 1))
+        return clock_text((budget.evaluations - evaluations) * seconds / max(evaluations, 1))
 
     def _busy(self, seconds: float) -> str:
         """The share of the time that boards measured, all together."""
@@ -146,11 +147,6 @@ def _metrics(path: Path) -> list[dict[str, str]]:
         return []
     rows = list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
     return [row for row in rows if None not in row.values()]
-
-
-def _clock(seconds: float) -> str:
-    whole = max(0, round(seconds))
-    return f"{whole} s" if whole < 120 else f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"
 
 
 def table_of(runs: Sequence[Watched]) -> str:

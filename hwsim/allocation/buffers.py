@@ -20,12 +20,14 @@ class Buffer:
         name: for people.
         size_bytes: at least 0.
         first, end: steps at which it lives, half-open: first <= step < end. Any integers: a cycle count will do.
+        fixed: the offset in bytes that it must have; None where any will do.
     """
 
     name: str
     size_bytes: int
     first: int
     end: int
+    fixed: int | None = None
 
     def __post_init__(self) -> None:
         """ValueError for a negative size or a lifetime without a step."""

@@ -2,20 +2,15 @@
 
 1. Sizes are rounded up to the alignment. Buffers that live as long as the whole set (weights, say) are laid at the
 bottom, which costs nothing, and what is left falls into parts that share no step; and so on in each part. 2. Each
-part is packed by one pass: buffer after buffer goes where it fits best among those that are placed. If that is low
-enough, it stands. 3. Otherwise branch and bound (`hwsim/allocation/branch_and_bound.py`) looks for a packing within
-the capacity: many    short tries with other orders, each five a little longer than those before, until one ends, or
-`SHARE` of the time is    spent. 4. If none was found, the rest of the time goes into bisecting for a packing that is
-less too high.
+part is packed by one greedy pass (`hwsim/allocation/passes.py`). If that is low enough, it stands. 3. Otherwise branch
+and bound (`hwsim/allocation/branch_and_bound.py`) looks for a packing within the capacity: many short tries with other
+orders, each five a little longer than those before, until one ends, or `SHARE` of the time is spent. 4. If none was
+found, the rest of the time goes into bisecting for a packing that is less too high.
+
+Buffers whose offsets are given stay there: the others are packed around them by passes in other orders, until one is
+low enough or the time is over.
 
 The same seed gives the same packing, unless the time limit cut the search short.
-
-Sources of the one pass: largest first into the best gap is the `greedy_by_size` planner of TensorFlow Lite (Pisarchyk
-and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5); by lifetime is the order of
-Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018, section 3.2).
-
-Deviations of the one pass: several orders are tried, each with the lowest and with the best gap, and the lowest
-packing wins.
 """
 
 from __future__ import annotations
@@ -28,77 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.allocation.buffers import Buffer, Packing, Verdict, arrays, live
+from hwsim.allocation.passes import endless_orders, orders, place_in_order
 
 Ints = NDArray[np.int64]
-
-
-def orders(first: Ints, end: Ints, size: Ints) -> Iterator[Ints]:
-    """Permutations int64 [M] in which to place M buffers (int64 [M] each), ties by position."""
-    life = end - first
-    area = life.astype(np.float64) * size
-    position = np.arange(len(size))
-    for keys in (
-        (-life, -size),
-        (-size, -life),
-        (-area, -size),
-        (first, -size),
-        (-end, -size),
-    ):
-        yield np.lexsort((position, *reversed(keys)))
-
-
-def place_in_order(first: Ints, end: Ints, size: Ints, order: Ints, best_gap: bool) -> Ints:
-    """Offsets int64 [M], each buffer at the bottom of the lowest gap that holds it, or of the smallest one."""
-    offset = np.zeros(len(size), np.int64)
-    # In the order in which they begin, those that live with a buffer are between two places: from the first that ends
-    # after it begins, to the last that begins before it ends.
-    by_first = np.argsort(first, kind="stable")
-    ends, placed = end[by_first], np.zeros(len(size), np.bool_)
-    rank = np.argsort(by_first)
-    begin_at = np.searchsorted(np.maximum.accumulate(ends), first, side="right")
-    end_at = np.searchsorted(first[by_first], end, side="left")
-    for i in order:
-        window = slice(begin_at[i], end_at[i])
-        near = by_first[window][placed[window] & (ends[window] > first[i])]
-        placed[rank[i]] = True
-        bottoms = offset[near]
-        by_bottom = np.argsort(bottoms, kind="stable")
-        bottoms = bottoms[by_bottom]
-        tops = np.maximum.accumulate(np.concatenate([[0], bottoms + size[near][by_bottom]]))
-        gaps = bottoms - tops[:-1]
-        holds = np.flatnonzero(gaps >= size[i])
-        if not len(holds):
-            offset[i] = tops[-1]
-        elif best_gap:
-            offset[i] = tops[holds[np.argmin(gaps[holds])]]
-        else:
-            offset[i] = tops[holds[0]]
-    return offset
-
-
-def greedy(first: Ints, end: Ints, size: Ints, target: int, until: float = math.inf) -> Ints:
-    """The lowest packing of all passes, offsets int64 [M]; the first one not above `target` ends it.
-
-    Args:
-        first, end: int64 [M], lifetimes half-open.
-        size: int64 [M], in the unit of the offsets and of the target.
-        target: a height that is good enough.
-        until: a monotonic time, after which no further pass begins.
-    """
-    best: Ints | None = None
-    lowest = 0
-    for order in orders(first, end, size):
-        for best_gap in (True, False):
-            found = place_in_order(first, end, size, order, best_gap)
-            height = int((found + size).max(initial=0))
-            if best is None or height < lowest:
-                best, lowest = found, height
-            if lowest <= target or time.monotonic() >= until:
-                return best
-    assert best is not None
-    return best
-
-
 SHARE = 0.8
 """Of the time that goes into a packing within the capacity, before one that is too high is improved."""
 DEEPEST = 4000
@@ -140,20 +67,31 @@ def pack(
         seed: of the orders that are tried.
 
     Raises:
-        ValueError: an alignment below 1 or a negative capacity.
+        ValueError: an alignment below 1, a negative capacity, or a given offset that is negative or not aligned.
     """
     if align_bytes < 1 or capacity_bytes < 0:
         raise ValueError(
             f"expected align_bytes >= 1 and capacity_bytes >= 0, received {align_bytes} and {capacity_bytes}"
         )
+    fixed = np.array([-1 if buffer.fixed is None else buffer.fixed for buffer in buffers], np.int64)
+    if any(
+        buffer.fixed is not None and (buffer.fixed < 0 or buffer.fixed % align_bytes) for buffer in buffers
+    ):
+        raise ValueError(f"expected given offsets that are multiples of {align_bytes}, received others")
     first, end, size_bytes = arrays(buffers)
     units = -(-size_bytes // align_bytes)
     taken = np.flatnonzero(units)
     search = _Search(capacity_bytes // align_bytes, time.monotonic() + time_limit_s, seed)
     fullest = live(first, end, size_bytes)
     too_much = fullest > capacity_bytes or live(first, end, units) > -(-capacity_bytes // align_bytes)
-    offset = np.zeros(len(units), np.int64)
-    offset[taken] = search.offsets(first[taken], end[taken], units[taken])
+    offset = np.maximum(fixed, 0) // align_bytes
+    if (fixed[taken] >= 0).any():
+        given = np.where(fixed < 0, -1, offset)[taken]
+        offset[taken] = around(
+            first[taken], end[taken], units[taken], given, search.capacity, search.until, seed
+        )
+    else:
+        offset[taken] = search.offsets(first[taken], end[taken], units[taken])
     height = int((offset * align_bytes + size_bytes)[taken].max(initial=0))
     exhausted = search.exhausted and capacity_bytes % align_bytes == 0
     failed: Verdict = "impossible" if too_much or exhausted else "not found"
@@ -213,6 +151,53 @@ class _Search:
             else:
                 best, high = found, int((found + size).max())
         return best
+
+
+def greedy(first: Ints, end: Ints, size: Ints, target: int, until: float = math.inf) -> Ints:
+    """The lowest packing of all passes, offsets int64 [M]; the first one not above `target` ends it.
+
+    Args:
+        first, end: int64 [M], lifetimes half-open.
+        size: int64 [M], in the unit of the offsets and of the target.
+        target: a height that is good enough.
+        until: a monotonic time, after which no further pass begins.
+    """
+    best: Ints | None = None
+    lowest = 0
+    for order in orders(first, end, size):
+        for best_gap in (True, False):
+            found = place_in_order(first, end, size, order, best_gap)
+            height = int((found + size).max(initial=0))
+            if best is None or height < lowest:
+                best, lowest = found, height
+            if lowest <= target or time.monotonic() >= until:
+                return best
+    assert best is not None
+    return best
+
+
+def around(first: Ints, end: Ints, size: Ints, fixed: Ints, target: int, until: float, seed: int) -> Ints:
+    """The lowest packing that was found around buffers whose offsets are given, offsets int64 [M].
+
+    Passes in other orders follow each other until one is not above `target`, or the time is over.
+
+    Args:
+        first, end, size: int64 [M], lifetimes half-open; sizes in the unit of the offsets.
+        fixed: int64 [M], offsets that are given, -1 where none is; those that live together share nothing.
+        target: a height that is good enough.
+        until: a monotonic time.
+        seed: of the orders.
+    """
+    best: Ints | None = None
+    lowest = 0
+    for order, best_gap in endless_orders(first, end, size, seed):
+        found = place_in_order(first, end, size, order, best_gap, fixed)
+        height = int((found + size).max(initial=0))
+        if best is None or height < lowest:
+            best, lowest = found, height
+        if lowest <= target or time.monotonic() >= until:
+            return best
+    raise AssertionError("orders do not end")
 
 
 def try_orders(

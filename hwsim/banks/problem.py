@@ -92,7 +92,7 @@ class BanksProblem:
         self.config = config or BanksConfig()
         self.program, self._chip = program, chip
         self._banks = banks or Banks(
-            tuple(memory.capacity_bytes for memory in chip.memories),
+            tuple(memory.available_bytes for memory in chip.memories),
             (self.config.align_bytes,) * len(chip.memories),
             {},
         )

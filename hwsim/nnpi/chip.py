@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from hwsim.chip_file import ChipFiles, Count, Name, Prediction, Rate, capacity
+from hwsim.chip_file import ChipFiles, Count, Name, Part, Prediction, Rate, capacity
 from workloads.nearest import one_of
 from workloads.workload import KINDS
 
@@ -29,11 +29,30 @@ _CONFIG = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, config=_CONFIG)
 class Memory:
-    """One memory: the bytes that it holds, and the bytes per second that it reads and writes together."""
+    """One memory: the bytes that it holds, and the bytes per second that it reads and writes together.
+
+    Attributes:
+        reserved_bytes: bytes at its end that the runtime keeps for itself: no tensor may lie there.
+    """
 
     name: Name
     capacity_bytes: Count
     bandwidth_Bps: Rate
+    reserved_bytes: Part = 0
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Memory:
+        if self.reserved_bytes >= self.capacity_bytes:
+            raise ValueError(
+                f"memories ({self.name}).reserved_bytes: expected less than capacity_bytes, {self.capacity_bytes},"
+                f" found {self.reserved_bytes}"
+            )
+        return self
+
+    @property
+    def available_bytes(self) -> int:
+        """Bytes that tensors may take."""
+        return self.capacity_bytes - self.reserved_bytes
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -162,9 +181,9 @@ class Chip:
 
 
 def describe(chip: Chip) -> str:
-    """A chip's memories from slowest to fastest, for people: name, capacity, bandwidth."""
+    """A chip's memories from slowest to fastest, for people: name, bytes that tensors may take, bandwidth."""
     return ", ".join(
-        f"{memory.name} {capacity(memory.capacity_bytes)} at {memory.bandwidth_Bps / 1e9:g} GB/s"
+        f"{memory.name} {capacity(memory.available_bytes)} at {memory.bandwidth_Bps / 1e9:g} GB/s"
         for memory in chip.memories
     )
 

@@ -45,7 +45,7 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
         ),
         'kind = "chip"',
         "version = 1",
-        line("name", f'"{name}"', "how summaries, tables and figures name the chip"),
+        line("name", f'"{name}"', f"how summaries, tables and figures name the chip{_generic(name)}"),
         "",
         "# 2 to 8 memories, the slowest (and largest) first. Choice 0 of a mapping is the first one.",
     ]
@@ -55,7 +55,12 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
         lines += [
             "[[memories]]",
             f'name = "{memory.name}"',
-            line(f"{of}.capacity_bytes", f"{memory.capacity_bytes:_}", "bytes that tensors may take"),
+            line(f"{of}.capacity_bytes", f"{memory.capacity_bytes:_}", "bytes it holds"),
+            line(
+                f"{of}.reserved_bytes",
+                f"{memory.reserved_bytes:_}",
+                "of these, what the runtime keeps for itself",
+            ),
             line(f"{of}.bandwidth_Bps", rate, "bytes a second, reads and writes together"),
             "",
         ]
@@ -91,6 +96,10 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
     ]
     lines += _factors(chip, given)
     return "\n".join(lines) + "\n"
+
+
+def _generic(name: str) -> str:
+    return "; CHANGE IT: every chip is called so" if name == "chip" else ""
 
 
 def _factors(chip: Chip, notes: Mapping[str, str]) -> list[str]:

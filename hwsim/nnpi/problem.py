@@ -127,6 +127,7 @@ class NnpiProblem:
             stands_for="a compiler",
             model_error=chip.prediction.get("held_out_error", 0.0),
             uncounted="; ".join(workload.remarks),
+            widths=_widths(workload, chip),
         )
         self.parts = Parts.of_nodes([op.name for op in workload], [op.kind for op in workload])
         size_bytes = np.stack([self.tables.weight_bytes, self.tables.activation_bytes], axis=1)
@@ -200,8 +201,8 @@ class NnpiProblem:
         return occupancy(self.tables, self.space.canonical(mapping), self.space.labels[0])
 
     def memories(self) -> tuple[tuple[str, int], ...]:
-        """Name and capacity in bytes of the memories, slowest first."""
-        return tuple((memory.name, memory.capacity_bytes) for memory in self._chip.memories)
+        """Name of the memories, and bytes that tensors may take there, slowest first."""
+        return tuple((memory.name, memory.available_bytes) for memory in self._chip.memories)
 
     def lifetimes(self, mapping: Mapping16) -> list[Lifetime]:
         """In which memory, and when, one mapping int16 [N, 2], as it stands, holds each tensor; a step is an op.
@@ -356,3 +357,14 @@ class NnpiProblem:
     def files(self) -> dict[str, str]:
         """The workload and the chip as text."""
         return {"workload.json": to_json(self._workload), "chip.toml": chip_file(self._chip)}
+
+
+def _widths(workload: Workload, chip: Chip) -> str:
+    """How wide the chip counts the numbers of a network that has others; "" where they are the same."""
+    own, counted = workload.element_bytes, chip.element_bytes
+    if (own.weight, own.activation) == (counted.weight, counted.activation):
+        return ""
+    return (
+        f"bytes a weight and an activation: {own.weight:g} and {own.activation:g} in {workload.name}, counted as"
+        f" {counted.weight:g} and {counted.activation:g} (element_bytes of {chip.name})"
+    )

@@ -45,7 +45,7 @@ class Tables(NamedTuple):
         free_start, free_op: int64 [N + 1] and [<= N]: activations that die with op i, as edge_start does it.
         mac_s, dsp_s: float64 [N]; compute_s: float64 [N], their maximum, or the measured time instead.
         measured: bool [N].
-        capacity_bytes: int64 [L]; bandwidth_Bps, inverse_bandwidth: float64 [L].
+        capacity_bytes: int64 [L], without what is reserved; bandwidth_Bps, inverse_bandwidth: float64 [L].
         launch_s, sigma: 0 if the effect is off.
         into, via: positions of memories.
         cross, prefetch, contention, moves: switches.
@@ -137,7 +137,7 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
         dsp_s=dsp_s,
         compute_s=np.array([_compute(op, m, d) for op, m, d in zip(workload, mac_s, dsp_s, strict=True)]),
         measured=np.array([op.latency_s is not None for op in workload], np.bool_),
-        capacity_bytes=np.array([memory.capacity_bytes for memory in chip.memories], np.int64),
+        capacity_bytes=np.array([memory.available_bytes for memory in chip.memories], np.int64),
         bandwidth_Bps=bandwidth,
         inverse_bandwidth=1.0 / bandwidth,
         launch_s=chip.overhead.launch_s if effects.overhead else 0.0,
@@ -155,7 +155,7 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
 
 def _check_costs(tables: Tables, workload: Workload, chip: Chip) -> None:
     """InputError unless the all-slowest mapping runs and every mapping takes time."""
-    demanded, available = slowest_demand_bytes(tables), chip.memories[0].capacity_bytes
+    demanded, available = slowest_demand_bytes(tables), chip.memories[0].available_bytes
     if demanded > available:
         raise InputError(
             f"workload {workload.name!r} on chip {chip.name!r}: expected {chip.memory_names[0]} to hold all, "

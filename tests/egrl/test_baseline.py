@@ -15,7 +15,7 @@ import egrl
 from egrl.cli.main import main
 from egrl.core.mapping_table import rows_of_csv
 from egrl.figures.repetitions import check_comparable, common_start, labels, to_plot
-from egrl.problems import find_problem
+from egrl.problems import build_problem, find_problem
 from egrl.report.page import page_of
 from egrl.runs.past_run import PastRun
 from hwsim.banks.problem import BanksConfig
@@ -70,6 +70,21 @@ def test_a_folder_needs_no_file_outside(finished, tmp_path, capsys):
     assert "over vela.csv" in page_of([PastRun.read(run)])
     (run / "baseline_mapping.json").unlink()
     refuse(capsys, ["evaluate", str(run)], "baseline_mapping.json: expected a mapping file")
+
+
+def test_a_baseline_that_breaks_several_rules_says_where_all_are_listed(tmp_path, capsys):
+    problem = build_problem("nnpi", "resnet50", "", ())
+    table = ["node,weight,activation"]
+    for name, live in zip(problem.space.nodes, problem.space.live, strict=True):
+        table.append(",".join([name, *("sram" if each else "" for each in live)]))
+    file = tmp_path / "all.csv"
+    file.write_text("\n".join(table))
+    line = refuse(
+        capsys, ["evaluate", "--workload", "resnet50", "--baseline", str(file)], "expected a mapping that is"
+    )
+    assert f" more; egrl evaluate --mapping {file} lists them)" in line
+    assert main(["evaluate", "--workload", "resnet50", "--mapping", str(file)]) == 0
+    assert capsys.readouterr().out.count("not valid as given: ") > 1
 
 
 def test_another_file_under_the_folder_s_is_noticed(finished, tmp_path, capsys):

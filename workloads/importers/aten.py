@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.importers.aten_products import MAYBE, SIZES, sizes
+from workloads.importers.aten_products import MAYBE, PACKED, SIZES, sizes
 from workloads.importers.ir import Node, Tensor
 from workloads.importers.vocabulary import RECURRENT
 
@@ -50,6 +50,7 @@ _NAMES = {
     "Identity": (
         "clone lift_fresh_copy lift_fresh native_dropout alpha_dropout feature_dropout feature_alpha_dropout"
     ),
+    "BitCast": "_convert_weight_to_int4pack _convert_weight_to_int4pack_for_cpu _dyn_quant_pack_4bit_weight",
     "Reshape": "_unsafe_view getitem atleast_1d atleast_2d atleast_3d",
     "Conv": (
         "conv1d conv2d conv3d convolution _convolution convolution_overrideable _slow_conv2d_forward "
@@ -122,7 +123,7 @@ _NAMES = {
         "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
         "replication_pad2d replication_pad3d _pad_circular pad_sequence"
     ),
-    "Tile": "repeat tile repeat_interleave",
+    "Tile": "repeat tile repeat_interleave meshgrid cartesian_prod",
     "MaxPool": (
         "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices "
         "max_pool1d_with_indices fractional_max_pool2d"
@@ -191,12 +192,12 @@ _NAMES = {
     "QuantizeLinear": (
         "quantized_decomposed.quantize_per_tensor.default "
         "quantized_decomposed.quantize_per_channel.default "
-        "quantized_decomposed.quantize_per_tensor.tensor"
+        "quantized_decomposed.quantize_per_tensor.tensor torchao.quantize_affine.default"
     ),
     "DequantizeLinear": (
         "quantized_decomposed.dequantize_per_tensor.default "
         "quantized_decomposed.dequantize_per_channel.default "
-        "quantized_decomposed.dequantize_per_tensor.tensor"
+        "quantized_decomposed.dequantize_per_tensor.tensor torchao.dequantize_affine.default"
     ),
     "DFT": (
         "fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 "
@@ -284,6 +285,7 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         found = _sizes(call, name, tensors)
         if found is not None:
             attributes["products"] = found
+            attributes["packed"] = found[2] * found[3] if name in PACKED else 0
             inputs *= 2 if op == "MatMul" and len(inputs) == 1 else 1
         elif name in MAYBE:
             op = own

@@ -98,12 +98,20 @@ def _distances(given: Given) -> Sizes | None:
     )
 
 
+PACKED = frozenset(
+    {
+        "_weight_int4pack_mm",
+        "_weight_int4pack_mm_for_cpu",
+        "_weight_int4pack_mm_with_scales_and_zeros",
+        "_dyn_quant_matmul_4bit",
+        "_mixed_dtypes_linear",
+    }
+)
+"""Ops whose second argument is a weight of which an element may hold several numbers."""
+
 SIZES: dict[str, Callable[[Given], Sizes | None]] = {
-    **dict.fromkeys(
-        ("linear", "_int_mm", "_scaled_mm", "_weight_int8pack_mm", "_weight_int4pack_mm"), _linear
-    ),
-    **dict.fromkeys(("_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros"), _linear),
-    **dict.fromkeys(("_dyn_quant_matmul_4bit", "_mixed_dtypes_linear", "_addmm_activation"), _linear),
+    **dict.fromkeys(("linear", "_int_mm", "_scaled_mm", "_weight_int8pack_mm", "_addmm_activation"), _linear),
+    **dict.fromkeys(PACKED, _linear),
     "conv_tbc": _time_first,
     "tensordot": _tensordot,
     "inner": _inner,

@@ -16,25 +16,17 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from workloads.importers.constants import REWRITING, computed, hold_packed, is_quantised
 from workloads.importers.ir import Body, ModelGraph, Node, Shape, Tensor, all_nodes
 from workloads.importers.vocabulary import (
-    CASTS,
     CONVOLUTIONS,
+    ELEMENTWISE,
     PARTS,
     PRODUCTS,
-    QUANTISERS,
     RECURRENT,
     VIEWS,
     data_of,
 )
-
-_BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape", "GatherElements"})
-
-_REWRITTEN = VIEWS | CASTS | {"Transpose"}
-"""What makes of a constant the same one, written otherwise."""
-
-_MOVED = _REWRITTEN | PARTS | {"Concat", "Tile", "Gather", "GatherElements", "DepthToSpace", "SpaceToDepth"}
-"""What makes of constants one whose numbers are theirs: it is stored as they are."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +39,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Folded:
-    """What is left to be computed, and what each name of the file means in it."""
+    """What is left to be computed, and what each name of the file means in it.
+
+    Attributes:
+        settled: nodes that read constants alone, so that they run once, before the first inference.
+    """
 
     graph: ModelGraph
     parts: Mapping[str, Part]
+    settled: tuple[Node, ...] = ()
 
     def part(self, name: str) -> Part:
         """What reading the tensor called `name` means."""
@@ -85,19 +82,24 @@ def with_shapes(graph: ModelGraph) -> ModelGraph:
     return replace(graph, tensors=tensors | unknown)
 
 
-def fold(graph: ModelGraph) -> Folded:
-    """The graph without its views, parts, constant nodes and dead ends. Expects a shape for every tensor."""
-    fold = _Fold(dict(graph.tensors), frozenset(graph.outputs))
-    folded = Folded(replace(graph, nodes=tuple(fold.kept(graph.nodes)), tensors=fold.tensors), fold.parts)
-    return replace(folded, graph=replace(folded.graph, nodes=_alive(folded.graph, fold.parts)))
+def fold(graph: ModelGraph, one_width: bool = False) -> Folded:
+    """The graph without its views, parts, constant nodes and dead ends. Expects a shape for every tensor. `one_width`:
+    all numbers to compute with will have the same width, so that casts between them are views."""
+    fold = _Fold(graph, one_width)
+    left = replace(graph, nodes=tuple(fold.kept(graph.nodes)), tensors=fold.tensors)
+    alive = replace(left, nodes=_alive(left, fold.parts))
+    return Folded(alive, fold.parts, _alive_among(fold.settled, alive, fold.parts))
 
 
 class _Fold:
     """Nodes in, those that are left out; what the tensors and names of the others mean is kept here."""
 
-    def __init__(self, tensors: dict[str, Tensor], results: frozenset[str]) -> None:
-        self.tensors, self.results = tensors, results
+    def __init__(self, graph: ModelGraph, one_width: bool) -> None:
+        self.one_width = one_width
+        self.tensors, self.results = dict(graph.tensors), frozenset(graph.outputs)
         self.parts: dict[str, Part] = {}
+        self.settled: list[Node] = []
+        self.scales = _scales(graph)
 
     def kept(self, nodes: Iterable[Node]) -> list[Node]:
         """The nodes that compute or move something in an inference."""
@@ -107,26 +109,51 @@ class _Fold:
         tensors, outputs = self.tensors, [name for name in node.outputs if name]
         if node.body is not None:
             return replace(node, body=replace(node.body, nodes=tuple(self.kept(node.body.nodes))))
-        if _is_computed_once(node, tensors):
-            tensors |= {name: _compute(node, tensors[name], tensors) for name in outputs}
-            if node.op in _REWRITTEN and node.input(0):
+        hold_packed(node, tensors)
+        if _is_computed_once(node, tensors, self.scales):
+            self.settled.append(node)
+            tensors |= {name: computed(node, name, tensors) for name in outputs}
+            if node.op in REWRITING and node.input(0):
                 base = self._part(node.inputs[0]).base
                 self.parts |= {name: Part(base, tensors[name].elements) for name in outputs}
             return None
         if all(tensors[name].constant for name in outputs):
             return None
         written_back = node.op == "DequantizeLinear" and not self.results.isdisjoint(outputs)
-        if written_back or not _is_view(node, tensors) or tensors[node.inputs[0]].constant:
+        if written_back or not self._is_view(node) or tensors[node.inputs[0]].constant:
             return node
         read = self._part(node.inputs[0])
         self.parts |= {name: Part(read.base, min(read.elements, tensors[name].elements)) for name in outputs}
         return None
 
+    def _is_view(self, node: Node) -> bool:
+        if not node.input(0):
+            return False
+        if node.op in VIEWS or node.op in PARTS or node.op == "DequantizeLinear":
+            return True
+        tensors = self.tensors
+        source = tensors[node.inputs[0]]
+        output = tensors[next(name for name in node.outputs if name)]
+        if node.op == "Cast":
+            same = (self.one_width and source.is_float) or source.element_bytes == output.element_bytes
+            return same and source.is_float == output.is_float
+        if node.op == "Transpose":
+            shape, order = (
+                source.shape or (),
+                node.integers("perm") or tuple(reversed(range(len(source.shape or ())))),
+            )
+            moved = [axis for axis in order if axis < len(shape) and shape[axis] != 1]
+            return moved == sorted(moved)
+        if node.op == "Gather":
+            is_part = tensors[node.inputs[1]].constant and output.elements <= source.elements
+            return is_part and not source.constant and not node.integer("in_bags", 0)
+        return node.op == "Concat" and len(node.inputs) == 1
+
     def _part(self, name: str) -> Part:
         return self.parts.get(name, Part(name, self.tensors[name].elements))
 
 
-def _is_computed_once(node: Node, tensors: Mapping[str, Tensor]) -> bool:
+def _is_computed_once(node: Node, tensors: Mapping[str, Tensor], scales: Container[str]) -> bool:
     given = [tensors[name] for name in node.inputs if name]
     if not all(tensor.constant for tensor in given) or node.op.startswith("Random"):
         return False
@@ -134,74 +161,53 @@ def _is_computed_once(node: Node, tensors: Mapping[str, Tensor]) -> bool:
         return node.op == "MatMul" and any(len(tensor.shape or ()) < 2 for tensor in given[:2])
     if not given:
         return node.op in ("Constant", "ConstantOfShape")
-    is_table = node.op == "Gather" and given[0].is_float and len(given[0].shape or ()) > 1
+    is_table = _is_table(node, tensors) and node.outputs[0] not in scales
     return not is_table and node.op not in ("If", "Loop", "Scan", "Multinomial", "Bernoulli")
 
 
-def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-    """The constant that a node makes of constants."""
-    first = tensors[node.inputs[0]] if node.inputs and node.inputs[0] else None
-    if first is None:
-        filled = node.op == "ConstantOfShape"
-        return replace(
-            output,
-            constant=True,
-            stored=1 if filled else None,
-            learned=0 if filled else output.learned,
-        )
-    stored, width = None, output.element_bytes
-    if node.op in _BROADCASTS:
-        stored = 1 if node.op == "ConstantOfShape" else first.kept
-    elif node.op in _REWRITTEN:
-        stored = first.kept
-    beside: tuple[str, ...] = ()
-    if node.op in _MOVED:
-        moved = [tensors[name] for name in (node.inputs if node.op == "Concat" else node.inputs[:1])]
-        width = min(width, max(each.element_bytes for each in moved))
-        scales = tuple(name for name in node.inputs[1:] if name) if node.op in QUANTISERS else ()
-        beside = tuple(dict.fromkeys((*(name for each in moved for name in each.beside), *scales)))
-    read = [name for name in (node.inputs[:1] if node.op in QUANTISERS else node.inputs) if name]
-    sources = {
-        source: tensors[source].parameters for name in read for source in tensors[name].sources or [name]
-    }
-    learned = min(sum(sources.values()), sum(tensors[name].parameters for name in read))
-    return replace(
-        output,
-        constant=True,
-        stored=stored,
-        element_bytes=width,
-        beside=beside,
-        learned=learned,
-        sources=tuple(source for source, parameters in sources.items() if parameters),
-    )
+def _is_table(node: Node, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a node looks rows up in a table of numbers."""
+    table = tensors[node.inputs[0]] if node.op == "Gather" and node.input(0) else Tensor(None, is_float=False)
+    return table.is_float and len(table.shape or ()) > 1
 
 
-def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:
-    if not node.input(0):
-        return False
-    if node.op in VIEWS or node.op in PARTS or node.op == "DequantizeLinear":
-        return True
-    source = tensors[node.inputs[0]]
-    output = tensors[next(name for name in node.outputs if name)]
-    if node.op == "Cast":
-        return (source.element_bytes, source.is_float) == (output.element_bytes, output.is_float)
-    if node.op == "Transpose":
-        shape, order = (
-            source.shape or (),
-            node.integers("perm") or tuple(reversed(range(len(source.shape or ())))),
-        )
-        moved = [axis for axis in order if axis < len(shape) and shape[axis] != 1]
-        return moved == sorted(moved)
-    if node.op == "Gather":
-        is_part = tensors[node.inputs[1]].constant and output.elements <= source.elements
-        return is_part and not source.constant and not node.integer("in_bags", 0)
-    return node.op == "Concat" and len(node.inputs) == 1
+def _scales(graph: ModelGraph) -> frozenset[str]:
+    """Rows looked up at fixed places that only scale or shift as many numbers of few bits: scales of their groups."""
+    fixed = {name for name, tensor in graph.tensors.items() if tensor.constant}
+    packed = {name for name in fixed if is_quantised(graph.tensors[name])}
+    tables: set[str] = set()
+    for node in graph.nodes:
+        if any(node.inputs) and fixed.issuperset(name for name in node.inputs if name):
+            fixed.update(node.outputs)
+            tables.update(node.outputs if _is_table(node, graph.tensors) else ())
+            packed.update(() if packed.isdisjoint(node.inputs) else node.outputs)
+    others: set[str] = set()
+    for node in graph.nodes if tables else ():
+        sizes = [
+            graph.tensors[name].elements for name in node.inputs if name in packed and name not in tables
+        ]
+        scaling = node.op in ELEMENTWISE and fixed.issuperset(node.inputs)
+        if not scaling or graph.tensors[node.outputs[0]].elements not in sizes:
+            others |= tables.intersection(node.inputs)
+    return frozenset(tables - others - set(graph.outputs))
 
 
 def _alive(graph: ModelGraph, parts: Mapping[str, Part]) -> tuple[Node, ...]:
     """The nodes that an output of the graph depends on; all of them where the graph names no output."""
     written = (name for node in graph.nodes for name in node.outputs)
     return _Living(parts).among(graph.nodes, graph.outputs or written)
+
+
+def _alive_among(settled: Iterable[Node], graph: ModelGraph, parts: Mapping[str, Part]) -> tuple[Node, ...]:
+    """Those of the nodes that make what the graph reads."""
+    read = (name for node in all_nodes(graph.nodes) for name in node.inputs if name)
+    return _Living(parts).among(settled, (*read, *graph.outputs))
+
+
+def _wanted(node: Node, wanted: Container[str]) -> Node:
+    """The node without those of its further outputs (indices, say) that nobody reads."""
+    first, *others = node.outputs
+    return replace(node, outputs=(first, *(name if name in wanted else "" for name in others)))
 
 
 class _Living:
@@ -216,7 +222,9 @@ class _Living:
         alive: list[Node] = []
         for node in reversed(tuple(nodes)):
             if wanted.intersection(node.outputs):
-                alive.append(node if node.body is None else self._loop(node, node.body, wanted))
+                alive.append(
+                    _wanted(node, wanted) if node.body is None else self._loop(node, node.body, wanted)
+                )
                 wanted |= self._bases(alive[-1].inputs)
         return tuple(reversed(alive))
 

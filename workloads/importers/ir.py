@@ -29,8 +29,9 @@ class Tensor:
         learned: of a constant, how many of its elements count as parameters: none of a table that the model was built
             with, and of what is made of parameters no more than these have; None for all.
         stored: elements that have to be kept of a constant where they are fewer than the shape says (a broadcast).
+        numbers: of a constant whose elements hold several numbers each, how many it holds; 0 where it is one each.
         beside: names of the constants without which it says nothing: scales and zero points of quantised numbers.
-        sources: of a constant that is computed, names of the file's constants that its parameters are those of.
+        sources: of a constant that is computed, names of the file's constants that it is made of.
     """
 
     shape: Shape | None
@@ -39,6 +40,7 @@ class Tensor:
     constant: bool = False
     value: NDArray[Any] | None = field(default=None, compare=False)
     stored: int | None = None
+    numbers: int = 0
     learned: int | None = None
     beside: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -54,9 +56,15 @@ class Tensor:
         return self.elements if self.stored is None else min(self.stored, self.elements)
 
     @property
+    def held_bytes(self) -> float:
+        """Bytes that a constant takes."""
+        return self.kept * self.element_bytes
+
+    @property
     def parameters(self) -> int:
-        """Parameters among them."""
-        return self.kept if self.learned is None else min(self.learned, self.kept)
+        """Parameters among the numbers in it."""
+        numbers = self.numbers or self.kept
+        return numbers if self.learned is None else min(self.learned, numbers)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from workloads.importers.vocabulary import (
     data_of,
 )
 from workloads.importers.work import gemm_of, is_bias, kind_of, looked_up, vector_ops, window_of
+from workloads.names import visible
 from workloads.workload import Edge, ElementBytes, Op, Shape3, Workload
 
 _IMAGE_OPS = (
@@ -115,8 +116,11 @@ class _Lowering:
         self.batch, self.images = batch_of(folded.graph), images(folded.graph)
         self.results = {folded.part(name).base for name in folded.graph.outputs}
         self.writer: dict[str, str] = {}
-        self.owned: set[str] = set()
-        self.uncounted: dict[str, int] = {}
+        self.read = self.results | {
+            folded.part(name).base for node in folded.graph.nodes for name in node.inputs if name
+        }
+        self.uncounted: dict[str, float] = {}
+        self.unheld: dict[str, float] = {}
         held = {name for node in folded.graph.nodes for name in self._constants(node)}
         self.uses = Counter(source for name in held for source in self.tensors[name].sources or (name,))
         self.names: set[str] = set()
@@ -133,7 +137,8 @@ class _Lowering:
             for node in cluster:
                 for read in self._constants(node):
                     tensor = self.tensors[read]
-                    weight_widths[tensor.element_bytes] += tensor.kept if tensor.is_float else 0
+                    numbers = tensor.numbers or (tensor.kept if tensor.is_float else 0)
+                    weight_widths[tensor.held_bytes / max(1, numbers)] += numbers
             for tensor in self._outputs(cluster):
                 activation_widths[tensor.element_bytes] += tensor.elements if tensor.is_float else 0
         widths = ElementBytes(_widest_used(weight_widths), _widest_used(activation_widths))
@@ -165,12 +170,15 @@ class _Lowering:
             groups=window.groups,
             batch=batch,
             is_output=any(output in self.results for output in cluster[-1].outputs),
+            joined=tuple(visible(node.name) for node in cluster[1:]),
         )
         self.writer |= {output: name for node in cluster for output in node.outputs if output}
         return self._with_weights(op, cluster)
 
     def _outputs(self, cluster: Cluster) -> list[Tensor]:
-        return [self.tensors[output] for output in cluster[-1].outputs if output]
+        """What an op hands on. Values are left out where only their places are read."""
+        outputs = [output for output in cluster[-1].outputs if output]
+        return [self.tensors[output] for output in outputs if output in self.read or len(outputs) == 1]
 
     def _xyz(self, names: tuple[str, ...] | list[str]) -> tuple[tuple[int, int, int], int]:
         read = next((name for name in names if name), "")
@@ -213,59 +221,66 @@ class _Lowering:
     def _with_weights(self, op: Op, cluster: Cluster) -> Op:
         held, read_bytes, parameters = 0.0, 0.0, 0
         seen: set[str] = set()
-        for node, name, kept, is_parameter in self._held(cluster):
+        for node, name, is_parameter in self._held(cluster):
             base = self.folded.part(name).base
             if base in seen:
                 continue
             seen.add(base)
             tensor = self.tensors[name]
-            size = kept * tensor.element_bytes
+            size = tensor.held_bytes
             held += size
-            read_bytes += (
-                size
-                if op.kind != "embedding"
-                else min(size, looked_up(node, self.folded) * tensor.element_bytes)
-            )
-            if base not in self.owned:
-                self.owned.add(base)
-                parameters += self._claimed(name, kept) if tensor.is_float and is_parameter else 0
-            else:
-                self.copied += size
+            read_bytes += size * (self._share(node) if op.kind == "embedding" and node is cluster[0] else 1.0)
+            self.copied += self._copied(name)
+            if is_parameter and (tensor.is_float or tensor.numbers):
+                sources = tensor.sources or (name,)
+                parameters += int(self._taken(sources, tensor.parameters, self.uncounted, "parameters"))
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
 
-    def _claimed(self, name: str, kept: int) -> int:
-        """How many parameters count with `kept` elements of a constant: those of the file's constants that it is made
-        of, as far as they did not count before; first of those that the fewest other constants are made of."""
-        tensor, found = self.tensors[name], 0
-        for source in sorted(tensor.sources or (name,), key=self.uses.__getitem__):
-            left = self.uncounted.setdefault(source, self.tensors[source].parameters)
-            taken = min(left, min(kept, tensor.parameters) - found)
-            self.uncounted[source] -= taken
+    def _share(self, look_up: Node) -> float:
+        """Of a table, and of the scales beside it, what a look-up reads."""
+        return min(1.0, looked_up(look_up, self.folded) / max(1, self.tensors[look_up.inputs[0]].kept))
+
+    def _copied(self, name: str) -> float:
+        """Bytes of a constant that other ops hold already: the constant, parts of it, or what it is computed from. What
+        takes more than that is another constant: a table of sines beside one of cosines, say."""
+        size, sources = self.tensors[name].held_bytes, self.tensors[name].sources or (name,)
+        if size > sum(self.tensors[source].held_bytes for source in sources):
+            sources = (self.folded.part(name).base,)
+        return size - self._taken(sources, size, self.unheld, "held_bytes")
+
+    def _taken(self, sources: tuple[str, ...], most: float, left: dict[str, float], what: str) -> float:
+        """How many of `most` parameters or bytes (`what`) count that are made of constants of the file, as far as these
+        are `left`; first those of which the fewest other constants are made."""
+        found = 0.0
+        for source in sorted(sources, key=self.uses.__getitem__):
+            here = left.setdefault(source, getattr(self.tensors[source], what))
+            taken = min(here, most - found)
+            left[source] -= taken
             found += taken
         return found
 
-    def _held(self, cluster: Cluster) -> Iterator[tuple[Node, str, int, bool]]:
-        """(node, constant, elements that are held, whether these are parameters). Scales and zero points are held
-        beside the numbers that they belong to, and are none."""
+    def _held(self, cluster: Cluster) -> Iterator[tuple[Node, str, bool]]:
+        """(node, constant, whether its numbers are parameters). Scales and zero points are held beside the numbers that
+        they belong to, and are none."""
         for node in cluster:
-            for name, kept in self._kept(node, cluster).items():
-                yield node, name, kept, node.op not in QUANTISERS or name == node.inputs[0]
-                for scale in self.tensors[name].beside:
-                    if self.tensors[scale].kept > 1:
-                        yield node, scale, self.tensors[scale].kept, False
+            for name in self._weights(node, cluster):
+                yield node, name, node.op not in QUANTISERS or name == node.inputs[0]
+                yield from (
+                    (node, each, False) for each in self.tensors[name].beside if self.tensors[each].kept > 1
+                )
 
-    def _kept(self, node: Node, cluster: Cluster) -> dict[str, int]:
-        """Elements that each constant of a node holds. A batch norm is a gain and a shift, or only a bias where it is
-        folded into the convolution or product before it, or nothing where that has a bias already."""
+    def _weights(self, node: Node, cluster: Cluster) -> list[str]:
+        """The constants that a node holds. A batch norm is a gain and a shift, or only a bias where it is folded into
+        the convolution or product before it, or nothing where that has a bias already."""
         constants = self._constants(node)
-        if node.op == "BatchNormalization" and is_bias(node, cluster, self.folded):
+        if node.op != "BatchNormalization":
+            return constants
+        if is_bias(node, cluster, self.folded):
             biased = len(data_of(cluster[0])) > 2 or cluster[1] is not node
-            constants = [] if biased else constants[1:2]
-        elif node.op == "BatchNormalization":
-            constants = constants[:2]
-        return {name: self.tensors[name].kept for name in constants}
+            return [] if biased else constants[1:2]
+        return constants[:2]
 
 
 def _widest_used(widths: Counter[float]) -> float:

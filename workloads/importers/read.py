@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -14,9 +15,9 @@ from workloads.importers.fold import fold, with_shapes
 from workloads.importers.fuse import clusters
 from workloads.importers.ir import ModelGraph, all_nodes
 from workloads.importers.lower import lower
-from workloads.importers.uncounted import Uncounted, account, amount, counted, names
+from workloads.importers.uncounted import Uncounted, account, amount, counted, names, on_constants
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
-from workloads.importers.work import has_matrices, unknown_work
+from workloads.importers.work import has_matrices, unknown_work, writes_a_part
 from workloads.names import as_file_name, visible
 from workloads.validate import check
 from workloads.workload import Op, Workload
@@ -79,13 +80,8 @@ def convert(
     unknown = graph.unknown()
     sized = with_shapes(graph)
     _check_sizes(sized, source)
-    if element_bytes is not None:
-        tensors = {
-            key: replace(t, element_bytes=element_bytes) if t.is_float else t
-            for key, t in sized.tensors.items()
-        }
-        sized = replace(sized, tensors=tensors)
-    folded = fold(sized)
+    folded = fold(sized, element_bytes is not None)
+    folded = replace(folded, graph=_with_width(folded.graph, element_bytes))
     if not folded.graph.nodes:
         raise InputError(
             f"{source}: expected an op that computes or moves data, found only views and constants"
@@ -99,10 +95,21 @@ def convert(
         for (head, *_), size in zip(ops, sizes, strict=True)
         for kind in unknown_work(head, folded, unknown)
     ]
-    remarks = [*account(found, sum(sizes), source, allow_unknown), *graph.remarks]
+    once = Counter(node.op for node in folded.settled if not is_known(node.op))
+    remarks = [*account(found, sum(sizes), source, allow_unknown), *on_constants(once), *graph.remarks]
     if unknown:
         each = "s are unknown, each taken as" if len(unknown) > 1 else " is unknown, taken as"
         remarks.append(f"{len(unknown)} size{each} that of its op's largest input ({names(unknown)})")
+    parts = {
+        op.name: size
+        for op, (head, *_), size in zip(net, ops, sizes, strict=True)
+        if writes_a_part(head, folded)
+    }
+    if sum(parts.values()) * 100 > sum(sizes):
+        remarks.append(
+            f"{counted(len(parts), 'op')} put a few elements into a larger tensor ({names(list(parts))}): all of it"
+            " counts as read and written"
+        )
     total = sum(op.weight_bytes for op in net)
     if lowered.copied_bytes * 100 > total:
         remarks.append(
@@ -114,6 +121,18 @@ def convert(
     net = check(replace(net, element_bytes=widths, remarks=tuple(map(visible, remarks))))
     also = {other: lowered.writer[at] for other, at in graph.called.items() if at in lowered.writer}
     return Imported(net, unknown, lowered.nodes, {**lowered.writer, **also})
+
+
+def _with_width(graph: ModelGraph, element_bytes: float | None) -> ModelGraph:
+    """The graph with another width of all but ids, masks and shapes; of packed numbers, of each."""
+    if element_bytes is None:
+        return graph
+    tensors = {
+        name: replace(each, element_bytes=element_bytes * max(1.0, each.numbers / max(1, each.kept)))
+        for name, each in graph.tensors.items()
+        if each.is_float or each.numbers
+    }
+    return replace(graph, tensors={**graph.tensors, **tensors})
 
 
 def _traffic(op: Op) -> int:

@@ -47,9 +47,7 @@ def account(found: Sequence[Uncounted], total_bytes: float, source: str, allowed
     """
     if not found:
         return []
-    kinds = Counter(each.kind for each in found)
-    named = names([f"{kind} x{count}" if count > 1 else kind for kind, count in kinds.items()])
-    what = f"{counted(len(found), 'op')} of {counted(len(kinds), 'kind')} of unknown work ({named})"
+    what = _listed(Counter(each.kind for each in found))
     share = sum(each.size_bytes for each in found) / max(1.0, total_bytes)
     matrices = Counter(each.kind for each in found if each.has_matrices)
     if not allowed and (share > MOST_SHARE or matrices):
@@ -60,6 +58,20 @@ def account(found: Sequence[Uncounted], total_bytes: float, source: str, allowed
             " time as memory traffic alone"
         )
     return [f"{what}: their time counts as memory traffic alone"]
+
+
+def on_constants(kinds: Counter[str]) -> list[str]:
+    """The remark on ops of unknown work that read constants alone, by kind; none where there are none."""
+    once = (
+        "read constants alone: each counts as done before the first inference, and what it makes as a weight"
+    )
+    return [f"{_listed(kinds)} {once}"] if kinds else []
+
+
+def _listed(kinds: Counter[str]) -> str:
+    """Ops of unknown work, by kind, in words."""
+    named = names([f"{kind} x{count}" if count > 1 else kind for kind, count in kinds.items()])
+    return f"{counted(kinds.total(), 'op')} of {counted(len(kinds), 'kind')} of unknown work ({named})"
 
 
 Remarked = TypeVar("Remarked", Workload, Program)

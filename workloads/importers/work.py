@@ -249,6 +249,18 @@ def has_matrices(node: Node, folded: Folded, guessed: Container[str]) -> bool:
     return any(matrices) or len(matrices) > 1
 
 
+PART_WRITERS = frozenset({"Scatter", "ScatterElements", "ScatterND", "TensorScatter"})
+
+
+def writes_a_part(node: Node, folded: Folded) -> bool:
+    """Whether a node puts new elements, at most half of all, into a tensor that is there: a row into a cache, say."""
+    tensors = folded.graph.tensors
+    if node.op in PART_WRITERS:
+        return 2 * tensors[node.inputs[-1]].elements <= tensors[node.outputs[0]].elements
+    caches = [tensors[name].elements for name in node.outputs[1:] if name] if node.op == "Attention" else []
+    return max(caches, default=0) >= 2 * tensors[node.input(1)].elements if caches else False
+
+
 def _convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
     """Every pixel of the result is a row of patches."""
     weight, output, groups = shape(node.inputs[1]), shape(node.outputs[0]), max(1, node.integer("group", 1))

@@ -271,6 +271,14 @@ def test_the_report_is_for_people(measured, tmp_path, monkeypatch, capsys):
 
 def test_a_file_that_predicts_worse_than_the_one_before_is_not_advised():
     error = {"nominal": 0.3, "fitted_seen": 0.2, "fitted": 0.35, "posterior": 0.1}
+    kinds = [
+        {"kind": kind, "share_of_time": 0.5, "nominal": 0.9, "fitted": fitted}
+        for kind, fitted in (("softmax", 0.63), ("conv", 0.5))
+    ]
+    (said,) = (
+        line for line in _errors({"rms_log_error": error, "folds": 5, "kinds": kinds}) if "still off" in line
+    )
+    assert said.startswith("still off by more than 50%: softmax by 63%; the model lacks")
     assert "keep that" in _errors({"rms_log_error": error, "folds": 5, "kinds": []})[-1]
     assert "keep that" not in _errors({"rms_log_error": error, "folds": 0, "kinds": []})[-1]
     assert (

@@ -163,6 +163,76 @@ def test_what_does_not_fit_names_what_to_try_next(verdict, align, named):
     assert f"next: {named}" in failure(report, 10.0)
 
 
+def table(path: Path, *rows: tuple[object, ...], head: str = "op,head,offset_bytes") -> str:
+    path.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows)]), encoding="utf-8")
+    return str(path)
+
+
+def test_given_addresses_are_kept_by_allocate_and_export_and_the_rest_goes_around_them(run, tmp_path, capsys):
+    assert main(["allocate", str(run)]) == 0
+    free = json.loads((run / "allocation.json").read_text())
+    last = next(t for t in reversed(free["tensors"]) if t["head"] == "activation")
+    first = next(t for t in free["tensors"] if t["memory"] == last["memory"] and t["head"] == "weight")
+    far = {(t["op"], t["head"]): at for t, at in ((last, 6400), (first, 2**20))}
+    fixed = table(
+        tmp_path / "f.csv", *((*key, at) for key, at in far.items()), (free["tensors"][3]["op"], "weight", "")
+    )
+    capsys.readouterr()
+    assert main(["allocate", str(run), "--fixed", fixed]) == 0
+    assert f"kept: 2 offsets of {fixed}" in capsys.readouterr().out
+    report = json.loads((run / "allocation.json").read_text())
+    found = {(t["op"], t["head"]): t["offset_bytes"] for t in report["tensors"]}
+    assert far.items() <= found.items()
+    for memory, tensors in zip(report["memories"], tensors_by_memory(report).values(), strict=True):
+        lives = [(t["op"], t["size_bytes"], t["first_step"], t["last_step"] + 1) for t in tensors]
+        assert judge(lives, [t["offset_bytes"] for t in tensors], memory["capacity_bytes"], 64) == []
+    (tmp_path / "kept.json").write_text(json.dumps(report | {"tensors": report["tensors"][:5]}))
+    assert main(["allocate", str(run), "--fixed", str(tmp_path / "kept.json"), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert again["tensors"][:5] == report["tensors"][:5]
+    assert main(["export", str(run), "-o", str(tmp_path / "m.csv"), "--fixed", fixed]) == 0
+    with (tmp_path / "m.csv").open(newline="") as stream:
+        exported = {(r["op"], r["head"]): int(r["offset_bytes"]) for r in csv.DictReader(stream)}
+    assert exported == found
+
+
+def test_addresses_that_cannot_be_kept_are_refused_in_one_line(run, tmp_path, capsys):
+    assert main(["allocate", str(run)]) == 0
+    tensors = json.loads((run / "allocation.json").read_text())["tensors"]
+    one, other = [t for t in tensors if t["head"] == "weight" and t["memory"] == tensors[0]["memory"]][:2]
+    name, key = f"weight of {one['op']}", (one["op"], "weight")
+    columns = "op,head,memory,offset_bytes"
+    elsewhere = next(name for name in ("dram", "llc", "sram") if name != one["memory"])
+    wrong = {
+        f"buffers overlap at {name} and weight of {other['op']}": [(*key, 0), (other["op"], "weight", 64)],
+        f"buffer sticks out at {name}": [(*key, 2**40)],
+        f"offset not aligned at {name}": [(*key, 100)],
+        f"line 3: expected each tensor once, found the {name[:6]} of": [(*key, 0), (*key, 64)],
+        "line 2: expected an op and a head of the mapping, found 'conx'": [("conx", "weight", 0)],
+        "line 2: expected an op and a head of the mapping, found 'wight'; did": [(one["op"], "wight", 0)],
+        "line 2: offset_bytes: expected a whole number of bytes not below 0, found '-64'": [(*key, -64)],
+        "line 2: offset_bytes: expected a whole number of bytes not below 0, found 'x'": [(*key, "x")],
+    }
+    for said, rows in wrong.items():
+        file = table(tmp_path / "f.csv", *rows)
+        refuse(capsys, ["allocate", str(run), "--fixed", file], "f.csv: ", said)
+    file = table(tmp_path / "f.csv", (*key, elsewhere, 0), head=columns)
+    said = (
+        f"{name}: expected an address in {one['memory']}, where the mapping has it, found one in {elsewhere}"
+    )
+    refuse(capsys, ["allocate", str(run), "--fixed", file], said)
+    file = table(tmp_path / "f.csv", (tensors[-1]["op"], 0), head="op,offset_bytes")
+    refuse(capsys, ["allocate", str(run), "--fixed", file], "expected the columns op,head,offset_bytes")
+    file = table(tmp_path / "f.csv", (tensors[-1]["op"], "weight", 0))
+    refuse(
+        capsys,
+        ["allocate", str(run), "--fixed", file],
+        "expected a tensor that the mapping places, found none",
+    )
+    refuse(capsys, ["allocate", str(run), "--fixed", str(tmp_path / "no.csv")], "no.csv")
+    refuse(capsys, ["export", str(run), "-o", str(tmp_path / "m.json"), "--fixed", file], "--fixed")
+
+
 def test_wrong_input_is_one_line(run, tmp_path, capsys):
     refuse(capsys, ["allocate"], "expected a run folder or --workload, found neither")
     refuse(capsys, ["allocate", str(run), "--workload", "bert"], "found", "--workload")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from commands import TINY, refuse
 
+import onnx_models
 from egrl.cli.main import main
 from hwsim.nnpi.chip import load_chip
 
@@ -22,6 +23,32 @@ def test_a_new_chip_file_is_commented_and_named_after_the_file(tmp_path, capsys)
     assert chip.name == "mine"
     assert chip.memories == load_chip("edge").memories
     assert path.read_text().count("#") > 20
+
+
+def test_a_chip_file_called_chip_asks_for_a_name_of_its_own(tmp_path, capsys):
+    for name, asks in (("chip", True), ("mine", False)):
+        assert main(["chip", "new", str(tmp_path / f"{name}.toml")]) == 0
+        said = capsys.readouterr().out
+        assert ("and its name, since results tell chips apart by it" in said) == asks
+        assert ("CHANGE IT" in (tmp_path / f"{name}.toml").read_text()) == asks
+        assert load_chip(tmp_path / f"{name}.toml").name == name
+
+
+def test_a_run_says_first_how_wide_numbers_are_counted_that_the_network_has_otherwise(tmp_path, capsys):
+    onnx_models.tiny(tmp_path / "net.onnx")
+    argv = ["run", "--workload", str(tmp_path / "net.onnx"), "--method", "random", "--evals", "2"]
+    assert main([*argv, "--out", str(tmp_path / "r"), "--bound-seconds", "0"]) == 0
+    said = (
+        "egrl: bytes a weight and an activation: 4 and 4 in net, counted as 1 and 1 (element_bytes of nnpi)"
+    )
+    assert said in capsys.readouterr().err.splitlines()[:2]
+    assert (
+        main(
+            ["run", "--workload", "alexnet", *argv[3:], "--out", str(tmp_path / "s"), "--bound-seconds", "0"]
+        )
+        == 0
+    )
+    assert "bytes a weight" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("problem", "workload"), [("mmap", "alexnet"), ("mcm", "resnet18")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,16 @@ def test_what_is_exported_can_be_the_baseline(name, run, tmp_path, capsys):
     assert (document["baseline"], document["speedup"]) == ({"cost": best["cost"], "rule": name}, 1.0)
 
 
+def test_a_node_that_joined_an_op_is_refused_by_the_name_of_that_op(tmp_path, capsys):
+    given, table = model(tmp_path / "m.onnx"), tmp_path / "b.csv"
+    table.write_text("node,weight,activation\nrelu1,sram,sram\n")
+    argv = ["evaluate", "--baseline", str(table), "--workload"]
+    said = "expected a node of m, found 'relu1', which runs in the op 'conv0': name that alone"
+    refuse(capsys, [*argv, given], said)
+    assert main(["import", given, "-o", str(tmp_path / "m.json")]) == 0
+    refuse(capsys, [*argv, str(tmp_path / "m.json")], said)
+
+
 def test_a_model_without_a_mapping_is_no_baseline(tmp_path, capsys):
     given = model(tmp_path / "m.onnx")
     argv = ["evaluate", "--workload", given, "--baseline", given]
@@ -181,6 +192,68 @@ def test_what_an_open_dimension_lacks_is_said_of_the_command_that_was_typed(run,
     said = refuse(capsys, argv, "found open: 'batch' (of input 'image'); add --dim batch=NUMBER\n")
     assert "egrl import" not in said
     assert main([*argv, "--dim", "batch=1"]) == 0
+
+
+def resized(path: Path, channels: int = 8, skip: bool = False) -> str:
+    """`model` with other channels, or with another edge, its nodes called the same."""
+    net = Net(image=[1, 3, 16, 16])
+    x = net.add("Relu", net.conv("image", 3, channels, 3))
+    y = net.conv(x, channels, channels, 3)
+    z = net.add("Flatten", x if skip else y)
+    z = net.add("Gemm", z, net.weight(10, 256 * channels), net.weight(10), transB=1)
+    return net.save(path, z, *([y] if skip else []))
+
+
+OTHERS: dict[str, tuple[Callable[[Path], str], list[str], str]] = {
+    "batch": (lambda path: model(path, "batch"), ["--dim", "batch=8"], "batch of 'conv0' to be 1, found 8"),
+    "channels": (lambda path: resized(path, 16), [], "ofm of 'conv0' to be (16, 16, 8), found (16, 16, 16)"),
+    "edge": (
+        lambda path: resized(path, skip=True),
+        [],
+        "inputs of 'gemm4' to be 8192 bytes of 'conv2', found 8192 bytes of 'conv0'",
+    ),
+    "flags": (model, ["--no-fuse"], "'conv2' as op 1, found 'relu1'"),
+}
+"""What differs: the model, flags of the export, what the line names."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_model_of_the_same_names_with_other_sizes_is_refused_by_the_op_that_differs(
+    name, run, tmp_path, capsys
+):
+    build, flags, said = OTHERS[name]
+    argv = [
+        "export",
+        str(run),
+        "-o",
+        str(tmp_path / "o.onnx"),
+        "--model",
+        build(tmp_path / "other.onnx"),
+        *flags,
+    ]
+    refuse(capsys, argv, f"expected the model that the run's workload was made of: expected {said}")
+    assert not (tmp_path / "o.onnx").exists()
+
+
+def test_a_model_that_was_imported_in_another_width_is_the_same_model(tmp_path, capsys):
+    given, net, out = model(tmp_path / "m.onnx"), str(tmp_path / "m.json"), str(tmp_path / "r")
+    assert main(["import", given, "-o", net, "--bytes", "1"]) == 0
+    argv = ["run", "--workload", net, "--method", "random", "--evals", "2", "--out", out, "--quiet"]
+    assert main([*argv, "--bound-seconds", "0"]) == 0
+    assert main(["export", out, "--model", given, "-o", str(tmp_path / "o.onnx")]) == 0
+
+
+@pytest.mark.parametrize("name", ["mapped.onnx", "mapped.csv"])
+def test_a_baseline_with_addresses_of_another_size_is_refused(name, run, tmp_path, capsys):
+    given, mapped = str(tmp_path / "m.onnx"), str(tmp_path / name)
+    assert (
+        main(["export", str(run), *(["--model", given] if name.endswith(".onnx") else []), "-o", mapped]) == 0
+    )
+    larger = model(tmp_path / "m8.onnx", 8)
+    (tmp_path / "eight").mkdir()
+    (tmp_path / "eight" / "m.onnx").write_bytes(Path(larger).read_bytes())
+    argv = ["evaluate", "--workload", str(tmp_path / "eight" / "m.onnx"), "--baseline", mapped]
+    refuse(capsys, argv, "size_bytes of the activation of 'conv0': expected 16384, found 2048")
 
 
 def test_what_is_wrong_with_an_export_is_said_in_one_line(run, tmp_path, capsys):

@@ -228,6 +228,11 @@ MISTAKES = [
     ),
     ("evaluate", "neither", "evaluate: expected a run folder or --workload, found neither"),
     (
+        "evaluate RUN --chip edge",
+        "found RUN and --chip",
+        "the two exclude each other, as a run has its own workload, chip and settings",
+    ),
+    (
         "evaluate RUN --workload bert",
         "found RUN and --workload",
         "evaluate: expected a run folder or --workload, found RUN and --workload",

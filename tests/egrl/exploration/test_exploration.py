@@ -108,6 +108,7 @@ def test_what_is_no_number_is_none(text):
         (f"{SRAM}=1MiB..8MiB:4 log", (2**20, 2**21, 2**22, 2**23)),
         (f"{SRAM}=3MiB,1MiB,3MiB", (2**20, 3 * 2**20)),
         (f"{SRAM}=50%..150%:3", (2**21, 2**22, 6 * 2**20)),
+        ("memories.sram.reserved_bytes=0..1MiB:3", (0, 2**19, 2**20)),
         (f"{DRAM}=0.5e9..1.5e9", (0.5e9, 1.0e9, 1.5e9)),
     ],
 )
@@ -126,6 +127,9 @@ def test_a_spec_names_values_ascending_and_of_the_kind_that_the_chip_has(spec, v
         (f"{SRAM}=1MiB..2MiB:1", "2 to 1000 points"),
         (f"{SRAM}=one,two", "expected numbers such as 8MiB"),
         (f"{SRAM}=0,1", "expected values above 0"),
+        (f"{SRAM}=0..1MiB", "expected values above 0"),
+        ("memories.sram.reserved_bytes=-1,1", "expected"),
+        ("memories.srum.reserved_bytes=0,1", "expected the path of a number in the chip file"),
         (SRAM, "expected PATH=LOW..HIGH"),
         (f"{SRAM}=1..2000000:1000", ""),
     ],
@@ -136,6 +140,13 @@ def test_a_wrong_spec_is_refused_in_one_line(spec, said):
         return
     with pytest.raises(InputError, match=said):
         read_grid([spec], CHIP)
+
+
+def test_what_a_chip_reserves_may_vary_though_its_file_says_nothing_of_it():
+    grid = read_grid(["memories.sram.reserved_bytes=0,1MiB"], CHIP)
+    chips = [parse_chip(grid.chip_file(point), "point") for point in range(2)]
+    assert chips[0] == parse_chip(CHIP, "own")
+    assert [memory.reserved_bytes for memory in chips[1].memories] == [0, 0, 2**20]
 
 
 def test_a_point_is_the_chip_file_with_its_values_alone_changed():

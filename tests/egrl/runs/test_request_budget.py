@@ -12,6 +12,7 @@ import pytest
 import egrl
 from egrl.measure.config import EvaluatorConfig
 from egrl.runs import request_budget
+from egrl.runs.config import RunOptions, resolve
 from workloads.errors import InputError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "boards.md").read_text(encoding="utf-8")
@@ -29,6 +30,9 @@ class Noisy:
         return float(1e-3 * (2.0 - sram) * np.exp(self.noise * self.rng.normal()))
 
 
+OPTIONS = RunOptions(workload="alexnet", method="annealing", evaluator="board")
+
+
 def search(board: Noisy, **options) -> egrl.Result:
     return egrl.search("alexnet", **({"method": "annealing", "evaluator": board} | options))
 
@@ -43,6 +47,47 @@ def test_a_board_is_asked_no_more_often_than_the_budget_says(count, noise):
     assert result.summary["evaluations"] >= 0.6 * count - 6
     if noise == 0.05 and count > 15:
         assert result.summary["evaluator"]["contenders"] > 1
+
+
+def test_a_board_without_a_budget_is_asked_a_hundred_times_and_the_first_line_says_so(capsys):
+    board = Noisy(0.0)
+    result = search(board, quiet=False)
+    assert result.summary["evaluator"]["requests"] == board.asked <= 100
+    assert result.summary["evaluations"] == 76
+    first, measuring, time, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith(
+        "egrl: no budget is given: --requests 100: 76 evaluations; the baseline and measuring"
+    )
+    assert "measuring the baseline" in measuring
+    assert re.fullmatch(
+        r"egrl: a request takes \S+ s: 76 evaluations take (less than a second|\d+ s at least)", time
+    )
+
+
+def test_a_budget_of_its_own_and_repeats_of_its_own_are_what_they_were(capsys):
+    assert search(Noisy(0.0), evals=5).summary["evaluations"] == 5
+    assert resolve(OPTIONS, ["evaluator.repeats=3"]).run.budget() == {}
+    assert resolve(OPTIONS).run.budget() == {"evals": 76}
+
+
+@pytest.mark.parametrize(
+    ("requests", "method", "words"),
+    [
+        (
+            39,
+            "egrl",
+            "fewer than 40 the best is named by one measurement of each mapping, and the model of the board that",
+        ),
+        (39, "annealing", "; with fewer than 40 the best is named by one measurement of each mapping"),
+        (40, "egrl", ""),
+    ],
+)
+def test_a_budget_says_what_is_lost_where_it_is_small(requests, method, words):
+    said = request_budget.said(requests, 20, method)
+    assert words in said
+    assert ("fewer than" in said) == bool(words)
+    assert ("learns" in said) == (method == "egrl" and bool(words))
+    assert (request_budget.settings(requests)["contenders"] < 2) == bool(words)
 
 
 def test_the_page_has_the_numbers_that_are_computed():

@@ -183,6 +183,21 @@ def test_what_is_not_better_than_the_compiler_is_said_to_be_so(speedup, interval
         assert f"{words} (baseline_layout.json)" in sentence(found, str(tmp_path)).splitlines()
 
 
+def test_a_best_that_is_the_baselines_own_mapping_is_said_to_be_it(tmp_path):
+    found = egrl.search("alexnet", method="annealing", evals=1, bound_seconds=0.0).summary
+    assert found["best"]["is_baseline"] is True
+    noisy = {
+        **found,
+        "best": {**found["best"], "speedup": 0.9965},
+        "evaluator": {"speedup_interval": [0.99, 1.003]},
+    }
+    lines = sentence(noisy, str(tmp_path)).splitlines()
+    assert "every choice is the rule's: the best mapping that was found is the rule's own" in lines
+    other = egrl.search("alexnet", method="exact", bound_seconds=0.0).summary
+    assert "is_baseline" not in other["best"]
+    assert not any(line.startswith("every choice") for line in sentence(other, str(tmp_path)).splitlines())
+
+
 def test_a_run_says_what_it_was_made_with(tmp_path):
     result = egrl.search("alexnet", method="random", gens=1, bound_seconds=0.0, out=tmp_path / "r")
     found = json.loads((tmp_path / "r" / "summary.json").read_text())["versions"]

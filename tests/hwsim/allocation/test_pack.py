@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from unittest import mock
 
@@ -57,6 +58,42 @@ def hard(seed: int, cuts: int = 60, height: int = 64, steps: int = 40) -> list[B
         else:
             pieces.append((bottom, top, first, end))
     return [Buffer(f"p{i}", top - bottom, first, end) for i, (bottom, top, first, end) in enumerate(pieces)]
+
+
+@given(instances(), st.sampled_from([1, 3, 64]), st.floats(0.8, 1.5), st.data())
+def test_buffers_whose_offsets_are_given_stay_there_and_nothing_overlaps(found, align, room, data):
+    capacity = int(room * fullest_bytes(found))
+    with mock.patch("hwsim.allocation.pack.time", Ticking()):
+        free = pack(found, 10**6, align, time_limit_s=10.0)
+        kept = data.draw(st.sets(st.sampled_from(range(len(found))))) if found else set()
+        lifted = data.draw(st.sampled_from([0, align]))
+        wanted = [
+            replace(b, fixed=offset + lifted if i in kept else None)
+            for i, (b, offset) in enumerate(zip(found, free.offsets, strict=True))
+        ]
+        packing = pack(wanted, capacity, align, time_limit_s=10.0)
+    assert judge(listed(found), packing.offsets, 10**9, align) == []
+    assert all(b.fixed in (None, offset) for b, offset in zip(wanted, packing.offsets, strict=True))
+    assert (packing.verdict == "packed") == (packing.height_bytes <= capacity)
+    rounded = [replace(b, size_bytes=-(-b.size_bytes // align) * align) for b in found]
+    assert packing.verdict != "impossible" or fullest_bytes(rounded) > capacity
+
+
+def test_a_tensor_goes_below_and_between_those_whose_offsets_are_given():
+    found = [
+        Buffer("low", 4, 0, 2),
+        Buffer("given", 6, 0, 2, 4),
+        Buffer("also", 2, 1, 2, 12),
+        Buffer("gap", 2, 1, 2),
+    ]
+    packing = pack(found, 14, 1)
+    assert (packing.offsets, packing.verdict) == ((0, 4, 12, 10), "packed")
+
+
+@pytest.mark.parametrize("offset", [-64, 32])
+def test_a_given_offset_that_is_none_is_refused(offset):
+    with pytest.raises(ValueError, match="multiples of 64"):
+        pack([Buffer("a", 1, 0, 1, offset)], 100)
 
 
 @given(instances(), st.sampled_from([1, 3, 64]), st.floats(0.8, 1.3))

@@ -46,7 +46,7 @@ class Twin:
     def __init__(self, workload: Workload, chip: Chip) -> None:
         self.workload, self.chip = workload, chip
         self.names = [m.name for m in chip.memories]
-        self.capacity = [m.capacity_bytes for m in chip.memories]
+        self.capacity = [m.capacity_bytes - m.reserved_bytes for m in chip.memories]
         self.bandwidth = [m.bandwidth_Bps for m in chip.memories]
         self.position = {op.name: i for i, op in enumerate(workload.ops)}
         last = len(workload.ops) - 1

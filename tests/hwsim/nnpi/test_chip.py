@@ -5,14 +5,17 @@ from __future__ import annotations
 import tomllib
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import tomli_w
 from hypothesis import given, settings
 
 from hwsim.nnpi.chip import Chip, Factors, chip_file, chip_names, describe, load_chip, parse_chip
 from hwsim.nnpi.chip_template import template
+from hwsim.nnpi.problem import NnpiProblem
 from strategies import chips
 from workloads.errors import InputError
+from workloads.load import load
 
 TEXT = chip_file(load_chip("nnpi"))
 
@@ -38,6 +41,27 @@ def test_a_chip_without_factors_has_no_table_of_them_and_a_template_keeps_them()
     assert "factors" not in TEXT
     chip = replace(load_chip("nnpi"), name="mine", factors=Factors({"conv": 1.25}, {"matmul": 0.5}))
     assert parse_chip(template(chip, "mine"), "x.toml") == chip
+
+
+def test_a_chip_that_reserves_nothing_has_the_text_that_it_had_before():
+    assert "reserved_bytes" not in TEXT
+    assert parse_chip(TEXT.replace("4194304", "4194304, reserved_bytes = 0"), "x.toml") == load_chip("nnpi")
+
+
+def test_what_the_runtime_reserves_is_kept_in_files_and_templates_and_tensors_may_not_take_it():
+    chip = replace(load_chip("nnpi"), name="mine")
+    *slower, sram = chip.memories
+    chip = replace(chip, memories=(*slower, replace(sram, reserved_bytes=2**20)))
+    for text in (chip_file(chip), template(chip, "mine")):
+        assert parse_chip(text, "x.toml") == chip
+    assert describe(chip).endswith("sram 3 MiB at 6800 GB/s")
+    small = replace(chip, memories=(*slower, replace(sram, capacity_bytes=3 * 2**20)))
+    reserving, smaller = (NnpiProblem(load("resnet18"), each) for each in (chip, small))
+    assert reserving.memories() == smaller.memories() == (*reserving.memories()[:2], ("sram", 3 * 2**20))
+    assert np.array_equal(reserving.baseline.mapping, smaller.baseline.mapping)
+    everything = np.where(reserving.space.live, 2, -1).astype(np.int16)
+    assert list(map(str, reserving.judge(everything))) == list(map(str, smaller.judge(everything))) != []
+    assert reserving.fingerprint() != smaller.fingerprint()
 
 
 def test_every_packaged_chip_loads():
@@ -74,6 +98,16 @@ def test_a_chip_loads_from_a_file(tmp_path):
         ),
         ("bandwidth_Bps = 680000000000.0", "bandwidth_Bps = 1.0", "memories.*does not fall.*dram.*llc"),
         ('name = "sram"', 'name = "llc"', "memories: expected different names"),
+        (
+            "capacity_bytes = 25165824",
+            "capacity_bytes = 25165824, reserved_bytes = 25165824",
+            r"memories \(llc\).reserved_bytes: expected less than capacity_bytes, 25165824, found 25165824",
+        ),
+        (
+            "capacity_bytes = 25165824",
+            "capacity_bytes = 25165824, reserved_bytes = -1",
+            r"memories\[1\] \(llc\).reserved_bytes: expected greater than or equal to 0, found -1",
+        ),
         ('into = "llc"', 'into = "cache"', "prefetch.into: expected.*llc, sram.*found 'cache'"),
         (
             "[effects]",

@@ -127,3 +127,12 @@ def test_attributes_that_contradict_shapes_are_refused(instruction, says):
     with pytest.raises(InputError) as caught:
         single(instruction, X, SUM)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["attention's gradient", "depthwise convolution", "powers (loop)"])
+def test_operations_of_jitted_programs_are_those_that_xla_counts_with_loops_written_out(name):
+    pytest.importorskip("jax", reason="the extra `jax`")
+    from benchmarks import import_hlo
+
+    _, theirs, ours, *_ = (cell.replace(",", "") for cell in import_hlo.row(name))
+    assert int(ours) == pytest.approx(int(theirs), rel=0.001)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,7 +14,7 @@ from torch._higher_order_ops import scan
 from torch.nn import functional
 
 from onnx_models import Net
-from workloads.importers.read import read
+from workloads.importers.read import Imported, read
 from workloads.workload import Workload
 
 pytestmark = pytest.mark.filterwarnings(
@@ -41,11 +42,17 @@ def weight(*shape: int) -> nn.Parameter:
 
 def both(module: nn.Module, tmp_path: Any, *inputs: torch.Tensor) -> tuple[Workload, Workload]:
     """The program as it is exported, and written out in simpler ops."""
+    first, second = both_imported(module, tmp_path, *inputs)
+    return first.workload, second.workload
+
+
+def both_imported(module: nn.Module, tmp_path: Any, *inputs: torch.Tensor) -> tuple[Imported, Imported]:
+    """As `both`, with what was said."""
     program = torch.export.export(module, inputs)
     found = []
     for each in (program, program.run_decompositions()):
         torch.export.save(each, tmp_path / "net.pt2")
-        found.append(read(str(tmp_path / "net.pt2")).workload)
+        found.append(read(str(tmp_path / "net.pt2")))
     return found[0], found[1]
 
 
@@ -168,6 +175,75 @@ def test_parameters_count_once_whatever_is_computed_from_them(name, tmp_path):
     for found in both(Held(forward, **parts), tmp_path, torch.zeros(2, 8)):
         expected = 128 if name == "all, then a part" else sum(part.numel() for part in parts.values())
         assert found.parameters == expected
+
+
+COPIED = {
+    "scaled": 768,
+    "normalised": 256,
+    "in each step": 4 * 256,
+    "parts, then all": 768,
+    "all, then a part": 0,
+    "a sum, then one of it": 0,
+    "a sum, then the other": 0,
+}
+"""Bytes that are held although an op before holds them, or what they are computed from."""
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_bytes_that_several_ops_hold_of_one_weight_are_said_whatever_is_computed_from_it(name, tmp_path):
+    forward, parts = DERIVED[name]
+    for found in both_imported(Held(forward, **parts), tmp_path, torch.zeros(2, 8)):
+        total = sum(op.weight_bytes for op in found.workload)
+        said = f"{COPIED[name]} of {total} bytes of weights are read by several ops: each holds them"
+        assert found.remarks == ((said,) if COPIED[name] else ())
+
+
+def test_tables_that_are_computed_of_one_small_constant_are_no_copies_of_it(tmp_path):
+    def turned(m: Held, x: torch.Tensor) -> torch.Tensor:
+        angles = torch.outer(m.places, m.rates)
+        return torch.relu(x * angles.cos()) + torch.relu(x * angles.sin())
+
+    module = Held(turned)
+    module.register_buffer("places", torch.arange(64.0))
+    module.register_buffer("rates", torch.ones(16))
+    for found in both_imported(module, tmp_path, torch.zeros(64, 16)):
+        assert sum(op.weight_bytes for op in found.workload) == 2 * 4 * 64 * 16
+        assert found.remarks == ()
+
+
+INDEXED: dict[str, tuple[Callable[..., Any], list[tuple[str, int]]]] = {
+    "values alone": (lambda m, x: x.topk(4).values, [("other", 4 * 2 * 4)]),
+    "places alone": (lambda m, x: x.topk(4).indices, [("other", 8 * 2 * 4)]),
+    "both": (lambda m, x: tuple(x.topk(4)), [("other", 12 * 2 * 4)]),
+    "a pooling": (lambda m, x: functional.max_pool1d_with_indices(x, 2)[0], [("pool", 4 * 2 * 4)]),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_results_that_nobody_reads_take_no_bytes(name, tmp_path):
+    forward, expected = INDEXED[name]
+    for found in both(Held(forward), tmp_path, torch.zeros(2, 8)):
+        assert [(op.kind, op.output_bytes) for op in found] == expected
+
+
+def test_places_of_the_largest_that_nobody_reads_take_no_bytes_in_onnx(tmp_path):
+    net = Net(x=[2, 8])
+    y = net.add("TopK", "x", net.value(np.array([4])), outputs=2)
+    (op,) = read(net.save(tmp_path / "net.onnx", y)).workload.ops
+    assert (op.output_bytes, op.vector_ops) == (4 * 2 * 4, 2 * 4)
+
+
+def test_a_row_that_is_written_to_a_cache_has_a_line(tmp_path):
+    def step(m: Held, x: torch.Tensor) -> torch.Tensor:
+        m.cache[:, 5:6] = x
+        return functional.scaled_dot_product_attention(x, m.cache, m.cache)
+
+    module = Held(step)
+    module.register_buffer("cache", torch.zeros(2, 64, 16))
+    for found in both_imported(module, tmp_path, torch.zeros(2, 1, 16)):
+        (line,) = found.remarks
+        assert line.startswith("1 op put a few elements into a larger tensor (")
+        assert line.endswith("): all of it counts as read and written")
 
 
 def test_parameters_of_a_constant_are_no_more_than_those_it_was_made_of(tmp_path):
