@@ -64,6 +64,11 @@ class Ranking:
         return rules(self.names, self.places.shape[1])
 
 
+def names_choices(policy: StoredPolicy | None) -> bool:
+    """True of a saved network that says which choice each decision should take, and ranks nothing."""
+    return policy is not None and policy.metadata.get("kind") == "gnn"
+
+
 def ranking_of(problem: Problem, network: NetworkConfig, readout: Readout) -> Ranking | None:
     """The ranking networks of a problem; None where networks are read decision by decision."""
     if readout != "place" or not isinstance(problem, HasPlacer):

@@ -11,7 +11,7 @@ from typing_extensions import Doc
 from egrl.core.method import Context, Method
 from egrl.methods.hybrid.learner import LearnerConfig
 from egrl.methods.hybrid.method import Hybrid, Parts
-from egrl.methods.hybrid.ranking import Readout, network_of, ranking_of
+from egrl.methods.hybrid.ranking import Readout, names_choices, network_of, ranking_of
 from egrl.methods.hybrid.with_critic import WithCritic
 from egrl.methods.hybrid.with_twin import WithTwin
 from egrl.methods.parts_critic.choice import critic_of
@@ -64,9 +64,12 @@ def build_hybrid(
     InputError if the twin is "on" and the problem has no family of models.
     """
     problem = context.problems[0]
-    ranking = ranking_of(problem, config.network, config.readout)
+    readout = config.readout
+    if readout == "place" and config.network.name == AUTO and names_choices(context.init):
+        readout = "greedy"  # the policy to begin with says how it is read
+    ranking = ranking_of(problem, config.network, readout)
     network = network_of(problem, config.network, ranking)
-    parts = Parts(network, evolution, learner, config.steps_per_episode, config.readout, ranking)
+    parts = Parts(network, evolution, learner, config.steps_per_episode, readout, ranking)
     hybrid = Hybrid(context, parts)
     if config.twin == "on" and not isinstance(problem, HasFamily):
         raise InputError(

@@ -112,7 +112,6 @@ def test_a_pretrained_policy_transfers_and_starts_a_run(finished, tmp_path, caps
         "--quiet",
     ]
     tiny = ["--set", "method.network.width=8", "--set", "method.network.depth=2"]
-    tiny += ["--set", "method.network.name=graph_unet", "--set", "method.readout=greedy"]
     assert main([*argv, *tiny, "--init", str(finished / "policy.safetensors")]) == 0
 
 

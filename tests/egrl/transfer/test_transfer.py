@@ -122,9 +122,11 @@ def test_a_ranking_policy_transfers_to_another_workload_and_chip_as_what_is_plac
         == 0
     )
     named = next((tmp_path / "g" / "policies").glob("*.safetensors"))
+    capsys.readouterr()
+    ranking = ["--set", "method.network.name=graph_unet"]
     refuse(
         capsys,
-        [*argv, "--out", str(tmp_path / "t"), "--init", str(named)],
+        [*argv, *ranking, "--out", str(tmp_path / "t"), "--init", str(named)],
         "--init: expected a policy that ranks tensors",
         "method.readout=greedy goes on from it",
     )
