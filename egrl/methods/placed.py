@@ -48,6 +48,13 @@ def shipped_mappings(problem: Problem) -> Mapping16:
     return problem.placer.place(scores, share)
 
 
+def placed_by_rules(problem: Problem) -> Mapping16:
+    """As `shipped_mappings`, but none, int16 [0, N, H], if no rule ships for the problem."""
+    if not isinstance(problem, HasPlacer) or not rules(problem.placer.feature_names, len(problem.space.heads)):
+        return np.empty((0, *problem.space.shape), np.int16)
+    return shipped_mappings(problem)
+
+
 def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> Placed:
     """The mapping of the best of the shipped rules, or of a saved policy.
 

@@ -23,6 +23,7 @@ from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods.hybrid.method import CRITIC
 from egrl.methods.hybrid.round_share import RoundShare
+from egrl.methods.placed import placed_by_rules
 from egrl.methods.parts_critic.choice import Belief, Critic
 from egrl.methods.parts_critic.data import Measured
 from hwsim.family import HasFamily
@@ -115,15 +116,18 @@ class CriticMember:
         return self._thinking is not None
 
     def _first(self) -> Mapping16:
-        """The rules that the problem knows, unless the start is cold, and random mappings; each once.
+        """The rules that the problem knows, unless the start is cold, and others that differ from them; each once.
 
-        Rules that a run measures anyhow are left out.
+        The others are what the shipped rankings place, and random mappings where these are too few. Rules that a run
+        measures anyhow are left out.
         """
         problem, warm = self._problem, self._context.start[0] is not None
         rules = list(problem.family.first().values()) if warm and isinstance(problem, HasFamily) else []
         known = {row.tobytes(): row for row in rules}
-        keys = self._context.keys(SAMPLE, FIRST_KEYS, max(self._random, self._critic.least - len(known)))
-        for row in repair(self._problem, sample_uniformly(self._problem, keys), keys):
+        others = max(self._random, self._critic.least - len(known))
+        placed = placed_by_rules(problem)[:others]
+        keys = self._context.keys(SAMPLE, FIRST_KEYS, others - len(placed))
+        for row in (*placed, *repair(self._problem, sample_uniformly(self._problem, keys), keys)):
             known.setdefault(row.tobytes(), row)
         measured = {row.tobytes() for row in self._context.rules}
         new = [row for row in known.values() if row.tobytes() not in measured]

@@ -390,6 +390,8 @@ class Hybrid(Method):
             self._immigrants += [
                 Immigrant(evaluation.repaired[row], float(evaluation.reward[row])) for row in ran
             ]
+            if self._population is not None:
+                self._population.known.add(evaluation.repaired[ran])
             return
         current.take(proposals.tickets, evaluation)
         self._note(current)

@@ -1,0 +1,109 @@
+"""The training of the shipped rules and the measure of their worth, at a small size."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import placing
+from benchmarks.placing_pairs import TESTED, Pair, chip_of, drawn, family_of, measured, sizes
+from benchmarks.placing_train import additions, best_alone, best_for, document
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.place_features import FEATURE_NAMES
+from policies.ranker import by_hand
+from workloads.load import load
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Pair]:
+    cases = [("dcgan", [], 1), ("vgg16", [0.5, -0.5, 0.2, 0.3, -0.4, 1.0], 2)]
+    return [Pair(**found) for case in cases if (found := measured(case, 20_000)) is not None]
+
+
+def test_a_pair_knows_what_a_search_reaches_and_how_far_rules_are_from_it(pairs):
+    assert len(pairs) == 2
+    for pair in pairs:
+        assert pair.best <= pair.best_rule <= pair.base
+        assert pair.headroom == pytest.approx(np.log(pair.base / pair.best))
+        rules = np.stack([by_hand(FEATURE_NAMES, 2)] * 2)
+        assert pair.regret(rules).shape == (2,)
+        assert pair.regret(rules).min() > -0.05
+
+
+def test_training_lowers_the_regret(pairs):
+    start = by_hand(FEATURE_NAMES, 2).astype(np.float64)
+    before = np.mean([pair.regret(start[None])[0] for pair in pairs])
+    alone = best_alone(pairs, rounds=30)
+    assert np.mean([pair.regret(alone[None])[0] for pair in pairs]) < before
+    own = best_for(pairs[1], start, 0, evaluations=100)
+    assert pairs[1].regret(own[None])[0] <= pairs[1].regret(start[None])[0]
+
+
+@given(st.integers(0, 999))
+def test_each_rule_is_the_best_addition_to_those_before_it(seed):
+    rng = np.random.default_rng(seed)
+    regret, weight = rng.random((6, 7)) * 0.4, rng.random(6)
+    chosen = additions(regret, weight, 4)
+    assert chosen[0] == 0
+    assert len(set(chosen)) == 4
+    for count in range(1, 4):
+        before = regret[:, chosen[:count]].min(axis=1)
+        mean = [
+            (np.minimum(before, regret[:, k]) * weight).mean() for k in range(7) if k not in chosen[:count]
+        ]
+        now = (np.minimum(before, regret[:, chosen[count]]) * weight).mean()
+        assert now == pytest.approx(min(mean))
+    best_two = min(
+        (np.minimum(regret[:, 0], regret[:, k]) * weight).mean() for _, k in combinations(range(2), 2)
+    )
+    assert best_two >= (regret[:, chosen].min(axis=1) * weight).mean() - 1e-12
+
+
+def test_networks_are_drawn_with_chips_around_nnpi_and_each_has_a_family():
+    cases = list(drawn(0, 40))
+    assert len(cases) == 40
+    assert {len(factors) for _, factors, _ in cases} == {0, 6}
+    assert all(family_of(name) for name, _, _ in cases)
+    assert len({family_of(name) for name in TESTED}) == 10
+    assert chip_of([]) == load_chip("nnpi")
+    twice = chip_of([0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+    assert twice.memories[1].capacity_bytes == 2 * load_chip("nnpi").memories[1].capacity_bytes
+    rng = np.random.default_rng(0)
+    assert all(len(load(sizes(rng)).ops) > 5 for _ in range(3))
+
+
+def test_rules_are_written_as_the_package_reads_them():
+    import json
+
+    text = document(np.stack([by_hand(FEATURE_NAMES, 2)] * 3))
+    found = json.loads(text)
+    assert found["features"] == list(FEATURE_NAMES)
+    assert [len(row) for row in found["rules"]] == [4 * len(FEATURE_NAMES) + 1] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arm", placing.ARMS)
+def test_every_arm_searches_for_as_long_as_it_is_told_to_and_never_gets_worse(arm):
+    rules = [by_hand(FEATURE_NAMES, 2)] * 2
+    found = placing.run("dcgan", arm, 0, 50, rules)
+    assert list(found["best"]) == ["5", "25", "50"]
+    assert 1 <= found["best"]["5"] <= found["best"]["25"] <= found["best"]["50"] or arm == "annealing"
+
+
+def test_the_table_has_intervals_over_families(capsys):
+    names = ("bert", "resnet101", "vgg16", "unet")
+    lines = [
+        {"workload": name, "arm": arm, "seed": seed, "evals": 100, "best": {"25": gain, "100": gain + 0.01}}
+        for name in names
+        for seed in (0, 1)
+        for arm, gain in (("egrl", 1.05), ("greedy", 1.0))
+    ]
+    placing.table(lines)
+    said = capsys.readouterr().out
+    assert "| egrl | 4 | 1.0500 | 1.0600 |" in said
+    assert f"| egrl 25 | 100 | {100 * np.log(1.05 / 1.01):+.2f} % |" in said
+    assert said.count("| 4 |\n") >= 3
