@@ -7,7 +7,7 @@ A case is a search of 40 evaluations that leaves a run folder. Kept of each are 
 says what differs, and digests of summary.json, metrics.csv and best_mapping.json without seconds, versions and paths.
 
 Bits hang on libraries, and some on the processor too: PyTorch, and the linear algebra of the twin, add up in another
-order with other SIMD registers. The file names both, and `reason_to_skip` says which cases cannot be compared elsewhere.
+order with other SIMD registers. The file names both; `reason_to_skip` says which cases cannot be compared elsewhere.
 All others gave the same bits with NumPy and numba kept from AVX (NPY_DISABLE_CPU_FEATURES, NUMBA_CPU_NAME=generic).
 """
 
@@ -188,7 +188,9 @@ def made_with() -> dict[str, str]:
 
 def reason_to_skip(name: str, theirs: Mapping[str, str], here: Mapping[str, str]) -> str:
     """Why a case that was written with one set of libraries cannot be compared with another; "" if it can."""
-    hangs_on = [key for key in here if CASES[name].method in BY_PROCESSOR or key not in ("torch", "processor")]
+    hangs_on = [
+        key for key in here if CASES[name].method in BY_PROCESSOR or key not in ("torch", "processor")
+    ]
     differ = [
         f"{key} {theirs.get(key)}, here {here[key]}" for key in hangs_on if theirs.get(key) != here[key]
     ]
