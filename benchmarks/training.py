@@ -43,12 +43,12 @@ from benchmarks.training_steps import BUDGETS, RANDOM_KEPT, mean_lines, must_sav
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.times import Times
+from egrl.reproduction.shared import mean_interval
 from hwsim.training.baseline import plans_by_rule
 from hwsim.training.device import Device
 from hwsim.training.exact.facts import facts_of
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from hwsim.training.simulate import simulate
-from papers.shared import mean_interval
 from workloads.errors import InputError
 from workloads.load_training import load_training
 from workloads.steps.json_file import to_json

@@ -32,7 +32,7 @@ from benchmarks.training_models import DROPOUT, Where
 from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.times import DRAWS
 from egrl.integrations.pytorch.timing import now
-from papers.shared import mean_interval
+from egrl.reproduction.shared import mean_interval
 
 partitioners: Any = torch_partitioners
 BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

@@ -27,10 +27,10 @@ from egrl.integrations.pytorch.board import Board
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.plan import plan_of
 from egrl.integrations.pytorch.times import Times
+from egrl.reproduction.shared import mean_interval
 from hwsim.problem import Evaluation, Mapping16, Status
 from hwsim.training.device import Device
 from hwsim.training.problem import TrainingProblem
-from papers.shared import mean_interval
 
 FRACTION = 0.6
 RUNS = 5

@@ -5,6 +5,7 @@ The shell asks click for it, which asks a parameter's type (`egrl` with `_EGRL_C
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -59,18 +60,16 @@ def _workloads(given: Mapping[str, Any]) -> Sequence[str]:
     )
 
 
-def _methods(given: Mapping[str, Any]) -> Sequence[str]:
-    from egrl.core.plugins import installed
-    from egrl.methods import KIND
+def _of(module: str) -> Names:
+    """The names of the registry in a module: the package's own, then those of plug-ins."""
 
-    return [*KIND.own, *installed(KIND)]
+    def names(given: Mapping[str, Any]) -> Sequence[str]:
+        from egrl.core.plugins import installed
 
+        kind = importlib.import_module(module).KIND
+        return [*kind.own, *installed(kind)]
 
-def _problems(given: Mapping[str, Any]) -> Sequence[str]:
-    from egrl.core.plugins import installed
-    from egrl.problems import KIND
-
-    return [*KIND.own, *installed(KIND)]
+    return names
 
 
 def _chips(given: Mapping[str, Any]) -> Sequence[str]:
@@ -82,22 +81,17 @@ def _chips(given: Mapping[str, Any]) -> Sequence[str]:
     return () if KIND.refers(problem) else find_problem(problem).load().chips()
 
 
-def _figures(given: Mapping[str, Any]) -> Sequence[str]:
-    from egrl.core.plugins import installed
-    from egrl.figures import KIND
-
-    return [*KIND.own, *installed(KIND)]
-
-
 NAMES: dict[str, Names] = {
     "--workload": _workloads,
     "--workloads": _workloads,
     "--validation": _workloads,
-    "--method": lambda given: ["auto", *_methods(given)],
-    "--methods": _methods,
-    "--problem": _problems,
+    "--method": lambda given: ["auto", *_of("egrl.methods")(given)],
+    "--methods": _of("egrl.methods"),
+    "--problem": _of("egrl.problems"),
     "--chip": _chips,
     "--like": _chips,
-    "figure": _figures,
+    "figure": _of("egrl.figures"),
+    "--to": _of("egrl.runs.plan_export"),
+    "paper": _of("egrl.reproduction.registry"),
 }
 """Flag or argument -> the names that it takes."""

@@ -15,8 +15,8 @@ from math import log
 from pathlib import Path
 from statistics import fmean, geometric_mean
 
+from egrl.reproduction.shared import interval_cell, mean_interval, paired, plus_minus
 from papers.mmap.plan import ABLATIONS, AGENT, FULL, UNREVISED, Plan, folder_of
-from papers.shared import interval_cell, mean_interval, paired, plus_minus
 from workloads.text import table_row
 
 Best = dict[str, float]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egrl.problems import find_problem
+from egrl.reproduction.shared import save_figure
 from egrl.runs.past_run import PastRun
 from papers.mmap.plan import ABLATIONS, AGENT, FULL, REVISE, UNREVISED, Plan, folder_of
-from papers.shared import save_figure
 from workloads.load_program import describe
 
 if TYPE_CHECKING:

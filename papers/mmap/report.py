@@ -6,13 +6,14 @@ The sentences are in `report.md.j2`; published numbers in `published.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
 
+from egrl.reproduction.shared import interval_text, paired, render, verdict
 from papers.mmap import plan, published
 from papers.mmap.plan import AGENT, FULL, UNREVISED
 from papers.mmap.published import TABLE2
-from papers.shared import interval_text, paired, render, verdict
 
 Results = Mapping[str, Any]
 Claim = tuple[str, str, str, str]
@@ -43,7 +44,7 @@ def report(results: Results) -> str:
     programs = results["programs"]
     labels = list(next(iter(programs.values()))["methods"])
     return render(
-        "mmap",
+        Path(__file__).with_name("report.md.j2"),
         **results,
         **{name: getattr(plan, name) for name in ("AGENT", "REVISE", "UNREVISED")},
         **{

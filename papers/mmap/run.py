@@ -14,6 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from egrl.reproduction.registry import Paper
+from egrl.reproduction.shared import Say, open_folder, run_comparison, write_report
 from papers.mmap import numbers
 from papers.mmap.plan import (
     ABLATIONS,
@@ -26,7 +28,6 @@ from papers.mmap.plan import (
 )
 from papers.mmap.report import report
 from papers.mmap.several import run_shared
-from papers.shared import Say, open_folder, run_comparison, write_report
 
 
 def seconds(plan: Plan, jobs: int) -> float:
@@ -101,3 +102,7 @@ def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> P
     results["layout"] = numbers.layout(plan, out)
     results["shared"] = run_shared(plan, out, run, say, workers)
     return write_report(results, out, report)
+
+
+PAPER = Paper(lambda quick: Plan.quick() if quick else Plan(), seconds, reproduce)
+"""What `egrl reproduce` finds."""

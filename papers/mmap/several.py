@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from egrl.reproduction.shared import Say
 from egrl.runs import folder as run_folder
 from egrl.runs import policies as saved_policies
 from egrl.runs.past_run import PastRun
@@ -17,7 +18,6 @@ from egrl.transfer.pretrain.options import DEFAULTS, PretrainOptions
 from egrl.transfer.pretrain.run import pretrain
 from papers.mmap.numbers import panel, players, problem_of, save_rewards, summed
 from papers.mmap.plan import AGENT, UNREVISED, Plan
-from papers.shared import Say
 
 RANDOM_PLAYS = 20
 

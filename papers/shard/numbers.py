@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from egrl.core import mapping_file
+from egrl.reproduction.shared import save_figure
 from egrl.runs.past_run import PastRun
 from egrl.runs.summary import read_summary
 from hwsim.shard.judge import exact_cost
 from hwsim.shard.problem import Shard
 from papers.shard.plan import EXACT, Plan
 from papers.shard.published import RESULTS
-from papers.shared import save_figure
 from workloads.load_sharding import load_sharding
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from egrl.reproduction.shared import render, shipped
 from egrl.runs.verdict import percent_up
 from papers.shard.plan import EXACT
 from papers.shard.published import CORES, TEAMS
-from papers.shared import render, shipped
 
 Results = Mapping[str, Any]
 
@@ -27,7 +27,7 @@ def report(results: Results) -> str:
     gaps = {name: _gap(entry) for name, entry in results["instances"].items()}
     known = [gap["gap"] for name in public if (gap := gaps[name]) is not None]
     return render(
-        "shard",
+        Path(__file__).with_name("report.md.j2"),
         **results,
         EXACT=EXACT,
         CORES=CORES,

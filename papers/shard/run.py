@@ -17,11 +17,12 @@ from egrl.core import atomic
 from egrl.core.failure import RunFailure
 from egrl.core.interrupts import Interrupted
 from egrl.methods import find_method
-from papers.processes import Call, in_processes
+from egrl.reproduction.processes import Call, in_processes
+from egrl.reproduction.registry import Paper
+from egrl.reproduction.shared import Say, open_folder, write_report
 from papers.shard import numbers
 from papers.shard.plan import EXACT, STARTING_S, Plan
 from papers.shard.report import report
-from papers.shared import Say, open_folder, write_report
 
 
 @dataclass(frozen=True)
@@ -115,3 +116,7 @@ def _search(instance: str, runs: list[Run], jobs: int, say: Say) -> None:
         if failure is not None:
             raise RunFailure(f"{name}: {failure}")
         say(f"{instance}: {len(runs) - len(missing) + done}/{len(runs)} {name}")
+
+
+PAPER = Paper(lambda quick: Plan.quick() if quick else Plan(), seconds, reproduce)
+"""What `egrl reproduce` finds."""

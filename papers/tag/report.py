@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from papers.shared import interval_cell, render, shipped, verdict
+from egrl.reproduction.shared import interval_cell, render, shipped, verdict
 from papers.tag.numbers import (
     ALLOWANCE,
     Results,
@@ -45,7 +45,7 @@ def report(results: Results) -> str:
     judged = [label for label in ("tag", "printed") if label in methods]
     rivals = [label for label in methods if label != "dp"]
     return render(
-        "tag",
+        Path(__file__).with_name("report.md.j2"),
         **results,
         AFTER=AFTER,
         ALLOWANCE=ALLOWANCE,

@@ -18,8 +18,9 @@ from typing import Any
 from egrl.core import atomic
 from egrl.core.failure import RunFailure
 from egrl.core.interrupts import Interrupted
-from papers.processes import Call, in_processes
-from papers.shared import Say, open_folder, save_figure, write_report
+from egrl.reproduction.processes import Call, in_processes
+from egrl.reproduction.registry import Paper
+from egrl.reproduction.shared import Say, open_folder, save_figure, write_report
 from papers.tag.plan import GROWN, METHODS, STARTING_S, Plan
 from papers.tag.report import report
 from papers.tag.runs import Run, distinct, kept, race_to, search
@@ -188,3 +189,7 @@ def fastest(entry: Mapping[str, Any], label: str) -> str:
     """The plan of a method's runs that was fastest in the race; "" where none was found."""
     plans = [run["plan"] for run in entry["methods"][label] if run["plan"]]
     return min(plans, key=lambda plan: median(entry["race"][plan]), default="")
+
+
+PAPER = Paper(lambda quick: Plan.quick() if quick else Plan(), seconds, reproduce)
+"""What `egrl reproduce` finds."""

@@ -20,6 +20,7 @@ from commands import run_here
 from egrl.cli.main import main
 from egrl.compare import runs as comparison_runs
 from egrl.methods.players import Policies
+from egrl.reproduction.shared import images, run_comparison
 from egrl.runs.past_run import PastRun
 from egrl.transfer.pretrain.options import PretrainOptions
 from papers.mmap import run as mmap_run
@@ -28,7 +29,6 @@ from papers.mmap.numbers import problem_of
 from papers.mmap.published import TABLE2, TABLE3, TABLE4, TABLE5
 from papers.mmap.report import report
 from papers.mmap.run import ABLATIONS, Plan, reproduce, seconds
-from papers.shared import images, run_comparison
 from subjects import SMALL
 from workloads.errors import InputError
 from workloads.programs import program_names

@@ -14,14 +14,14 @@ from commands import refuse
 
 from egrl import api
 from egrl.core.failure import RunFailure
+from egrl.reproduction.processes import Call
+from egrl.reproduction.shared import images
 from make_sharding import make
-from papers.processes import Call
 from papers.shard import run as shard_run
 from papers.shard.plan import Plan
 from papers.shard.published import RESULTS
 from papers.shard.report import report, score
 from papers.shard.run import reproduce, seconds
-from papers.shared import images
 from workloads.errors import InputError
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from egrl.reproduction.shared import shipped
 from papers.egrl import report as egrl
 from papers.mcm import report as mcm
 from papers.mmap import kept
 from papers.shard import report as shard
-from papers.shared import shipped
 from papers.tag import report as tag
 
 DOCS = Path(__file__).parents[2] / "docs"

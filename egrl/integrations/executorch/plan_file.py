@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from egrl.runs.allocation import allocate
+from egrl.runs.past_run import PastRun
 from hwsim.banks.problem import BanksProblem
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -24,6 +25,15 @@ class Lying:
     bank: str
     offset_bytes: int
     size_bytes: int
+
+
+SECONDS = 10.0
+"""Time limit of the search for offsets, per bank."""
+
+
+def export(run: PastRun) -> str:
+    """The best mapping as a memory plan for ExecuTorch, with offsets. InputError if the run is not of `banks`."""
+    return dumps(run.problem, run.best_mapping(), SECONDS, 0)
 
 
 def dumps(problem: Problem, mapping: Mapping16, seconds: float, seed: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hwsim.problem import Mapping16, Problem
 from hwsim.training.problem import TrainingProblem
@@ -13,6 +13,9 @@ from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import describe, parse_document
 from workloads.text import size_text
+
+if TYPE_CHECKING:
+    from egrl.runs.past_run import PastRun
 
 KIND, VERSION = "pytorch-plan", 1
 MOST = 1 << 62
@@ -134,6 +137,11 @@ def dumps(plans: Sequence[Plan]) -> str:
             del row["offload"]
     document = {"kind": KIND, "version": VERSION, "plans": rows}
     return json.dumps(document, indent=1) + "\n"
+
+
+def export(run: PastRun) -> str:
+    """What PyTorch keeps for the backward pass under the best mapping. InputError if the run is not of `training`."""
+    return of_run(run.problem, run.best_mapping())
 
 
 def of_run(problem: Problem, mapping: Mapping16) -> str:

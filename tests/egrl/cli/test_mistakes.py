@@ -272,7 +272,7 @@ MISTAKES = [
     (
         "reproduce egr",
         "'egr'",
-        "PAPER: expected one of mmap, mcm, tag, egrl, shard, found 'egr'; did you mean egrl?",
+        "reproduce: expected one of mmap, mcm, tag, egrl, shard or MODULE:NAME, found 'egr'; did you mean egrl?",
     ),
     ("reproduce egrl --share 0.5", "0.5", "--share: expected none for egrl, found 0.5"),
     ("chip nwe mine.toml", "'nwe'", "egrl chip: expected one of new, found 'nwe'; did you mean new?"),

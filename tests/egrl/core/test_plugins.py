@@ -81,6 +81,22 @@ REFUSED = [
     (["plot", "curvs", "x", "-o", "x.png"], "plot: expected one of curves, shift, "),
     (["list", "settings", "things:number"], "list settings things:number: expected a method or a problem"),
     (
+        ["export", "x", "--to", "things:number", "-o", "x.json"],
+        "--to things:number: expected a function of a run",
+    ),
+    (
+        ["export", "x", "--to", "pytorc", "-o", "x.json"],
+        "--to: expected one of executorch, pytorch or MODULE",
+    ),
+    (["things:number"], "egrl things:number: expected a command of click, found int things:number"),
+    (["rum"], "egrl: expected one of run, watch, "),
+    (["reproduce", "things:number"], "reproduce things:number: expected a Paper, found int things:number"),
+    (["reproduce", "tags"], "reproduce: expected one of mmap, mcm, "),
+    (
+        [*PROBLEM, "mlsys2026"],
+        "--problem mlsys2026: expected the plug-in egrl-mlsys2026 to be installed, found",
+    ),
+    (
         ["list", "settings", "curves"],
         "list settings: expected one of nnpi, mmap, mcm, fft, shard, banks, training, ",
     ),

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 
 from egrl.compare import report as comparison_report
 from egrl.compare.statistics import paired_interval
@@ -67,20 +67,19 @@ def shipped(file: Path) -> dict[str, Any]:
     return results
 
 
-def render(paper: str, **names: Any) -> str:
-    """The report of a paper: its template `report.md.j2`, filled with results and with what was computed of them.
+def render(template: Path, **names: Any) -> str:
+    """The report of a paper: its template, filled with results and with what was computed of them.
 
     Runs of empty lines become one. Besides Jinja's own filters there are those of
     `FILTERS`; a name that is missing is an error.
     """
-    filled = _templates().get_template(f"{paper}/report.md.j2").render(**names)
+    filled = _environment().from_string(template.read_text(encoding="utf-8")).render(**names)
     return re.sub(r"\n{3,}", "\n\n", filled).strip() + "\n"
 
 
 @cache
-def _templates() -> Environment:
+def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

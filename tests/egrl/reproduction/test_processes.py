@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from papers.processes import Call, in_processes
+from egrl.reproduction.processes import Call, in_processes
 
 
 def note(path: str, text: str) -> None:

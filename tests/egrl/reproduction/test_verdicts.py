@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from papers import shared
+from egrl.reproduction import shared
 
 
 @pytest.mark.parametrize(
