@@ -113,22 +113,6 @@ def _training() -> ProblemDefinition:
     )
 
 
-def _fft() -> ProblemDefinition:
-    from hwsim.fft.files import check_chip, load_size
-    from hwsim.fft.problem import FftConfig, FftProblem
-
-    def build(workload: str, chip: str, config: Any) -> Problem:
-        check_chip(chip)
-        return FftProblem(load_size(workload), config)
-
-    def described(name: str) -> dict[str, Any]:
-        from hwsim.fft.cache import machine_name
-
-        return {"summary": f"problem fft: this machine ({machine_name()})"}
-
-    return ProblemDefinition(FftConfig, build, lambda: ["host"], described, {})
-
-
 def _shard() -> ProblemDefinition:
     from hwsim.shard.problem import MESH, Shard, ShardConfig
     from workloads.load_sharding import load_sharding
@@ -216,14 +200,6 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "workload.json",
         "chip.toml",
         _mcm,
-    ),
-    "fft": ProblemEntry(
-        "plans of fast Fourier transforms (--workload dft-N), in measured seconds on this machine",
-        "dft.json",
-        "machine.toml",
-        _fft,
-        "tag",
-        "dft-N, a DFT of N points (dft-4096)",
     ),
     "shard": ProblemEntry(
         "how every op of a model is split over accelerators, in cost units of an instance (.json, .json.gz)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from make_training import decoder, unet
 
 from egrl.methods import METHODS, find_method
 from hwsim.banks.problem import BanksProblem
-from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
@@ -61,8 +60,6 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mcm": lambda: _mcm(McmConfig()),
     "mcm-device": lambda: _mcm(McmConfig(model="device")),
     "mcm-free": lambda: _mcm(McmConfig(solver=False)),
-    "fft": lambda: FftProblem(8, FftConfig(cost="model")),
-    "fft-64": lambda: FftProblem(64, FftConfig(cost="model")),
     "shard": lambda: Shard(parse(make(7, nodes=7), "made", "made")),
     "banks": lambda: BanksProblem(load_program("alexnet:backward=1"), load_chip("edge")),
     "training": lambda: TrainingProblem(unet(2), None, TrainingConfig(fraction=0.6)),
@@ -75,12 +72,6 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},
 }
-
-
-@functools.cache
-def problem(name: str) -> Problem:
-    """The problem of that name, built once per process."""
-    return PROBLEMS[name]()
 
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -142,20 +133,11 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 """Settings that make the methods that learn, or work long between evaluations, small enough for tests."""
 
-EXHAUSTIBLE = ("fft", "toy-grammar")
-"""Problems with so few plans that methods which measure none twice end before the suite's budgets."""
-
-NEVER_TWICE = ("tag", "uct", "tag-parallel", "tag-printed", "uct-decisions")
-"""Variants that measure no plan twice."""
-
 ONE_SHOT = ("exact",)
 """Methods that finish before any budget is spent; `tests/egrl/runs/test_certificates.py` has theirs."""
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, SMALL.get(name, {})) for name in METHODS if name not in ONE_SHOT},
-    "tag-parallel": ("tag", {"parallel": 5, "s": 3}),
-    "tag-printed": ("tag", {"completions": "uniform"}),
-    "uct-decisions": ("uct", {"vertices": "decisions"}),
     "annealing-chains": ("annealing", {"chains": 4}),
     "annealing-distributions": ("annealing", {"space": "distributions"}),
     "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),
@@ -177,6 +159,34 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 """Method variants that the suite runs: name -> (method, settings)."""
 
 
+Problems = Mapping[str, Callable[[], Problem]]
+Variants = Mapping[str, tuple[str, dict[str, Any]]]
+_PLUGGED_PROBLEMS: dict[str, Callable[[], Problem]] = {}
+_PLUGGED_VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {}
+
+
+def take_part(problems: Problems, variants: Variants) -> None:
+    """Let a plug-in's problems and variants of methods take part in the suites that its tests take."""
+    _PLUGGED_PROBLEMS.update(problems)
+    _PLUGGED_VARIANTS.update(variants)
+
+
+def problems() -> Problems:
+    """All problems, those of plug-ins last."""
+    return PROBLEMS | _PLUGGED_PROBLEMS
+
+
+@functools.cache
+def problem(name: str) -> Problem:
+    """The problem of that name, built once per process."""
+    return problems()[name]()
+
+
+def variant_of(name: str) -> tuple[str, dict[str, Any]]:
+    """The method of a variant, and its settings."""
+    return (VARIANTS | _PLUGGED_VARIANTS)[name]
+
+
 def served(variant: str, problem: Problem) -> bool:
     """Whether the variant's method works on the problem."""
-    return find_method(VARIANTS[variant][0]).serves(problem) is None
+    return find_method(variant_of(variant)[0]).serves(problem) is None

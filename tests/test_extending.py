@@ -144,6 +144,16 @@ def test_the_example_serves_every_command_once_it_is_installed(site, tmp_path):
 
 
 @pytest.mark.slow
+def test_nothing_is_left_of_an_example_that_is_removed(tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    refused, listed = run_all([["least", "--workload", "30"], ["list", "methods"]], folder)
+    assert (refused[0], listed[0]) == (2, 0)
+    assert "egrl: expected one of run, watch, " in refused[2]
+    assert "climb" not in listed[1]
+
+
+@pytest.mark.slow
 def test_nothing_of_a_plug_in_is_imported_until_it_is_used(site, tmp_path):
     folder = tmp_path / "here"
     folder.mkdir()

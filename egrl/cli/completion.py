@@ -48,16 +48,23 @@ def with_names(command: click.Command) -> click.Command:
 
 
 def _workloads(given: Mapping[str, Any]) -> Sequence[str]:
-    if given.get("problem") == "mmap":
+    from egrl.problems import KIND, find_problem
+    from egrl.runs.config import RunOptions
+
+    problem = given.get("problem") or RunOptions.problem
+
+    if KIND.refers(problem):  # a key that is pressed runs no code
+        return ()
+    if problem not in KIND.own:
+        return [str(entry["name"]) for entry in find_problem(problem).load().workloads()]
+    if problem == "mmap":
         from workloads.programs import program_names
 
         return program_names()
     from workloads.load import all_names
     from workloads.zoo.mcm87 import MCM87_NAME, SIZES
 
-    return (
-        () if given.get("problem") == "fft" else [*all_names(), *(f"{MCM87_NAME}:{part}" for part in SIZES)]
-    )
+    return [*all_names(), *(f"{MCM87_NAME}:{part}" for part in SIZES)]
 
 
 def _of(module: str) -> Names:

@@ -308,15 +308,6 @@ def test_a_file_that_is_no_mapping_is_refused_in_one_line(name, text, said, tmp_
     refuse(capsys, ["run", "--workload", "alexnet", "--baseline", str(tmp_path / name)], said)
 
 
-@pytest.mark.parametrize(
-    ("name", "found"), [("a.txt", "a table"), ("a.csv", "a table"), ("a.onnx", "a model")]
-)
-def test_a_problem_of_plans_takes_no_table(name, found, mine, tmp_path, capsys):
-    given = shutil.copy(mine, tmp_path / name)
-    argv = ["evaluate", "--problem", "fft", "--workload", "dft-64", "--baseline", str(given)]
-    refuse(capsys, argv, f"--baseline {given}: expected a mapping file (best_mapping.json), found {found}")
-
-
 def test_a_mapping_that_does_not_fit_the_chip_is_refused(mine, tmp_path, capsys):
     (tmp_path / "fast.csv").write_text(mine.read_text().replace("dram", "sram"))
     argv = ["run", "--workload", "alexnet", "--baseline", str(tmp_path / "fast.csv")]

@@ -161,4 +161,4 @@ def test_a_run_that_fails_ends_it(instances, tmp_path, monkeypatch):
 
 def test_the_folder_is_asked_for_where_it_is_needed_alone(capsys):
     refuse(capsys, ["reproduce", "shard"], "--instances: expected a folder of instances, found none")
-    refuse(capsys, ["reproduce", "tag", "--instances", "x"], "--instances: expected none for tag, found x")
+    refuse(capsys, ["reproduce", "egrl", "--instances", "x"], "--instances: expected none for egrl, found x")

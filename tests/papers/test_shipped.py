@@ -11,7 +11,6 @@ from papers.egrl import report as egrl
 from papers.mcm import report as mcm
 from papers.mmap import kept
 from papers.shard import report as shard
-from papers.tag import report as tag
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -22,7 +21,6 @@ DOCS = Path(__file__).parents[2] / "docs"
         (egrl.report, "egrl.json.xz", "egrl-results.md"),
         (mcm.report, "mcm.json.xz", "mcm.md"),
         (shard.report, "shard.json.xz", "shard.md"),
-        (tag.report, "tag.json.xz", "tag.md"),
     ],
 )
 def test_every_table_of_the_page_is_made_of_the_results(report, data, page):
