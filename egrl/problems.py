@@ -113,21 +113,6 @@ def _training() -> ProblemDefinition:
     )
 
 
-def _shard() -> ProblemDefinition:
-    from hwsim.shard.problem import MESH, Shard, ShardConfig
-    from workloads.load_sharding import load_sharding
-
-    def build(workload: Any, chip: Any, config: Any) -> Problem:
-        if chip != MESH:
-            raise InputError(f"--chip: expected none, since the instance has the limit, found {chip!r}")
-        return Shard(_given(workload, load_sharding), config)
-
-    def described(name: str) -> dict[str, Any]:
-        return {"summary": "problem shard: accelerators of which the instance knows the costs and the limit"}
-
-    return ProblemDefinition(ShardConfig, build, lambda: [MESH], described, {})
-
-
 def _networks() -> list[dict[str, object]]:
     from workloads.load import all_names, load
 
@@ -200,14 +185,6 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "workload.json",
         "chip.toml",
         _mcm,
-    ),
-    "shard": ProblemEntry(
-        "how every op of a model is split over accelerators, in cost units of an instance (.json, .json.gz)",
-        "workload.json.gz",
-        "",
-        _shard,
-        "exact",
-        "a sharding instance (.json or .json.gz), in the format of the ASPLOS / EuroSys 2025 contest",
     ),
     "banks": ProblemEntry(
         "the bank of memory of each tensor of a program that ExecuTorch or another compiler plans, in seconds a run",

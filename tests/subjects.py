@@ -19,14 +19,11 @@ from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
-from hwsim.shard.problem import Shard
 from hwsim.training.device import Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
-from make_sharding import make
 from toys import ABLE, TOYS, ToyGrammar
 from workloads.load import load
 from workloads.load_program import load_program
-from workloads.load_sharding import parse
 
 
 def _noisy() -> Problem:
@@ -60,7 +57,6 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mcm": lambda: _mcm(McmConfig()),
     "mcm-device": lambda: _mcm(McmConfig(model="device")),
     "mcm-free": lambda: _mcm(McmConfig(solver=False)),
-    "shard": lambda: Shard(parse(make(7, nodes=7), "made", "made")),
     "banks": lambda: BanksProblem(load_program("alexnet:backward=1"), load_chip("edge")),
     "training": lambda: TrainingProblem(unet(2), None, TrainingConfig(fraction=0.6)),
     "training-penalise": lambda: TrainingProblem(

@@ -12,17 +12,13 @@ from commands import module_of
 from players import agent, settings
 
 import egrl
-from benchmarks import critic, factors, shard_steps, terms, training_host, training_steps, twin_figure
+from benchmarks import critic, factors, terms, training_host, training_steps, twin_figure
 from benchmarks import training as training_benchmark
 from egrl.methods.twin import posterior, proposer
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.shard.exact.reduce import reduce
-from hwsim.shard.exact.solve import Solver
-from make_sharding import make
 from subjects import PROBLEMS
 from workloads.load import load
-from workloads.load_sharding import load_sharding
 
 
 @pytest.mark.slow
@@ -143,33 +139,6 @@ def test_the_page_of_training_has_the_tables_of_its_data():
     host = training_host.table(docs / "data" / "training-host").split("\n\n")
     for part in (*plans_and_steps, *steps_on_a_gpu, *host):  # rows of one table stand together
         assert part.strip() in page
-
-
-class Patient(Solver):
-    """Works on until something valid is found, however long that takes."""
-
-    def work(self, seconds: float) -> None:
-        super().work(seconds)
-        while self.best_cost is None and not self.done:
-            super().work(seconds)
-
-
-@pytest.mark.slow
-def test_the_ablation_of_exact_on_sharding_takes_the_parts_out_and_puts_them_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(shard_steps, "Solver", Patient)
-    file = tmp_path / "made.json"
-    file.write_text(json.dumps(make(2, 120, 5, alike=0.4)))
-    sharding = load_sharding(str(file))
-    with shard_steps.without("all"):
-        merged = reduce(sharding).graph.nodes
-    with shard_steps.without("nor merging"):
-        assert reduce(sharding).graph.nodes > merged
-    assert reduce(sharding).graph.nodes == merged
-    rows = [row.split() for row in shard_steps.rows(str(file), 0.1, 2)]
-    assert len(rows) == len(shard_steps.VARIANTS)
-    ratios = [[float(word) for word in row[-3:]] for row in rows]
-    assert min(cost for *costs, _ in ratios for cost in costs) == 1.0
-    assert all(bound <= 1.0 for *_, bound in ratios)
 
 
 def test_arms_are_compared_on_the_boards_that_both_ran_on():

@@ -97,7 +97,7 @@ class Subject:
 
 def subjects(folder: Path) -> list[Subject]:
     """Every problem, and every method on one that it serves."""
-    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
+    sys.path[:0] = [str(ROOT / folder) for folder in ("tests", "tools", "plugins/shard/tests")]
     from make_training import unet
 
     from make_sharding import make

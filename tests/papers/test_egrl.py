@@ -16,7 +16,7 @@ from papers.egrl.report import report
 from papers.egrl.run import Plan, reproduce, seconds
 from workloads.errors import InputError
 
-pytestmark = pytest.mark.exhaustive  # the tests of `shard` are in the gate
+pytestmark = pytest.mark.exhaustive  # those of `shard`, a plug-in, are in the gate
 
 TINY = replace(
     Plan.quick(),

@@ -25,7 +25,7 @@ from papers.mcm.run import reproduce, seconds
 from workloads.errors import InputError
 from workloads.zoo.mcm87 import split
 
-pytestmark = pytest.mark.exhaustive  # the tests of `shard` are in the gate
+pytestmark = pytest.mark.exhaustive  # those of `shard`, a plug-in, are in the gate
 
 TINY = replace(
     Plan.quick(),

@@ -33,7 +33,7 @@ from subjects import SMALL
 from workloads.errors import InputError
 from workloads.programs import program_names
 
-pytestmark = pytest.mark.exhaustive  # the tests of `shard` are in the gate
+pytestmark = pytest.mark.exhaustive  # those of `shard`, a plug-in, are in the gate
 
 EVALS = 63
 TINY = replace(

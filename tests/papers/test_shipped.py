@@ -10,7 +10,6 @@ from egrl.reproduction.shared import shipped
 from papers.egrl import report as egrl
 from papers.mcm import report as mcm
 from papers.mmap import kept
-from papers.shard import report as shard
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -20,7 +19,6 @@ DOCS = Path(__file__).parents[2] / "docs"
     [
         (egrl.report, "egrl.json.xz", "egrl-results.md"),
         (mcm.report, "mcm.json.xz", "mcm.md"),
-        (shard.report, "shard.json.xz", "shard.md"),
     ],
 )
 def test_every_table_of_the_page_is_made_of_the_results(report, data, page):

@@ -24,7 +24,6 @@ WHOLE += [(variant, "fft-64") for variant in (*METHODS, "tag-parallel", "greedy-
 WHOLE += [(variant, name) for variant in ("tag", "uct") for name in ("mcm", "mmap")]
 WHOLE += [
     ("uct-decisions", "mcm"),
-    ("tag", "shard"),
     ("random-plans", "toy-grammar"),
     ("random-plans", "fft"),
 ]

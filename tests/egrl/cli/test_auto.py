@@ -20,7 +20,7 @@ TAKEN = [
     ("mmap", False, "revise"),
     ("mmap", True, "revise"),
     ("mcm", False, "egrl"),
-    ("shard", False, "exact"),
+    ("banks", False, "exact"),
 ]
 
 

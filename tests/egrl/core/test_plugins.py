@@ -94,7 +94,7 @@ REFUSED = [
     (["reproduce", "tags"], "reproduce: expected one of mmap, mcm, "),
     (
         ["list", "settings", "curves"],
-        "list settings: expected one of nnpi, mmap, mcm, shard, banks, training, ",
+        "list settings: expected one of nnpi, mmap, mcm, banks, training, ",
     ),
 ]
 

@@ -25,7 +25,6 @@ WHOLE += [(variant, "toy-game") for variant in VARIANTS if variant.startswith("m
 WHOLE += [(variant, "mcm") for variant in ("annealing", "annealing-distributions", "egrl", "random")]
 WHOLE += [("revise", name) for name in ("toy-coins", "mmap", "mmap-literal", "mmap-lost")]
 WHOLE += [("ea", "mcm-device"), ("ppo", "mcm"), ("random", "nnpi-noisy")]
-WHOLE += [(variant, "shard") for variant in ("annealing", "ea", "random")]
 WHOLE += [(variant, "training") for variant in ("annealing", "ea", "egrl", "random")]
 WHOLE += [("annealing", "training-penalise"), ("twin", "training")]
 LOOP = {("random", "toy-ragged"), ("random", "nnpi"), ("egrl", "toy-ragged"), ("ea", "nnpi")}

@@ -46,5 +46,5 @@ def space_of(nodes: int) -> Any:
 
 
 def test_what_is_small_is_served():
-    assert find_method("ea").serves(PROBLEMS["shard"]()) is None
+    assert find_method("ea").serves(PROBLEMS["mcm"]()) is None
     assert registry.needs_probabilities(PROBLEMS["toy-ragged"]()) is None
