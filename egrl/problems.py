@@ -2,59 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from egrl.core import mapping_file, plugins, typed_tables
-from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry
+from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry, memories_of, on_chips
 from hwsim.baseline import with_baseline
 from hwsim.problem import Problem
 from workloads.errors import InputError
 from workloads.references import failed
-
-
-def _given(value: Any, load: Callable[[str], Any]) -> Any:
-    """Load a name or a file; an object is returned unchanged."""
-    return load(value) if isinstance(value, str) else value
-
-
-def _on_chips(
-    problem: str,
-    config: type,
-    make: Callable[[Any, Any, Any], Problem],
-    load: tuple[Callable[[str], Any], Callable[[str], Any]],
-    chips: tuple[Callable[[], Sequence[str]], str],
-    describe: tuple[Callable[[Any], str], Callable[[Any], dict[str, Any]]],
-    paper: dict[str, Any] | None = None,
-    workloads: Callable[[], list[dict[str, object]]] = list,
-) -> ProblemDefinition:
-    """A problem with chips that ship: `load` has the loaders of workload and chip, `chips` their names and the default.
-
-    `describe` gives a line about a chip, and the other keys of `egrl list chips --json`.
-    """
-    load_workload, load_chip = load
-    names, first = chips
-
-    def described(name: str) -> dict[str, Any]:
-        chip = load_chip(name)
-        return {"summary": f"problem {problem}: {describe[0](chip)}", **describe[1](chip)}
-
-    return ProblemDefinition(
-        config,
-        lambda workload, chip, settings: make(
-            _given(workload, load_workload), _given(chip, load_chip), settings
-        ),
-        lambda: sorted(names(), key=lambda name: (name != first, name)),
-        described,
-        paper or {},
-        workloads,
-    )
-
-
-def _memories(chip: Any) -> dict[str, Any]:
-    return {"memories": [asdict(memory) for memory in chip.memories]}
 
 
 def _nnpi() -> ProblemDefinition:
@@ -64,7 +22,9 @@ def _nnpi() -> ProblemDefinition:
 
     loaders, paper = (load, load_chip), {"invalid": "penalise"}
     names = (chip_names, "nnpi")
-    return _on_chips("nnpi", NnpiConfig, NnpiProblem, loaders, names, (describe, _memories), paper, _networks)
+    return on_chips(
+        "nnpi", NnpiConfig, NnpiProblem, loaders, names, (describe, memories_of), paper, _networks
+    )
 
 
 def _mmap() -> ProblemDefinition:
@@ -76,7 +36,7 @@ def _mmap() -> ProblemDefinition:
         return {"cmem": asdict(chip.cmem), "hbm": asdict(chip.hbm)}
 
     loaders, paper = (load_program, load_chip), {"literal_copies": True}
-    return _on_chips(
+    return on_chips(
         "mmap", MmapConfig, MmapProblem, loaders, (chip_names, "tpuv4i"), (describe, both), paper, _programs
     )
 
@@ -88,18 +48,9 @@ def _mcm() -> ProblemDefinition:
     from workloads.load_partition import load_partition
 
     loaders, paper = (load_partition, load_package), {"model": "device"}
-    return _on_chips(
+    return on_chips(
         "mcm", McmConfig, McmProblem, loaders, (package_names, "mcm36"), (describe, asdict), paper
     )
-
-
-def _banks() -> ProblemDefinition:
-    from hwsim.banks.problem import BanksConfig, BanksProblem
-    from hwsim.nnpi.chip import chip_names, describe, load_chip
-    from workloads.load_program import load_program
-
-    loaders, names = (load_program, load_chip), (chip_names, "edge")
-    return _on_chips("banks", BanksConfig, BanksProblem, loaders, names, (describe, _memories))
 
 
 def _training() -> ProblemDefinition:
@@ -108,7 +59,7 @@ def _training() -> ProblemDefinition:
     from workloads.load_training import load_training
 
     loaders, names = (load_training, load_device), (device_names, "half")
-    return _on_chips(
+    return on_chips(
         "training", TrainingConfig, TrainingProblem, loaders, names, (describe, asdict), None, _steps
     )
 
@@ -185,13 +136,6 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "workload.json",
         "chip.toml",
         _mcm,
-    ),
-    "banks": ProblemEntry(
-        "the bank of memory of each tensor of a program that ExecuTorch or another compiler plans, in seconds a run",
-        "program.json",
-        "chip.toml",
-        _banks,
-        "exact",
     ),
     "training": ProblemEntry(
         "which values a training step keeps for its backward pass within a limit of memory, in seconds a step",

@@ -10,7 +10,6 @@ from typing import Any
 from make_training import decoder, unet
 
 from egrl.methods import METHODS, find_method
-from hwsim.banks.problem import BanksProblem
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
@@ -57,7 +56,6 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mcm": lambda: _mcm(McmConfig()),
     "mcm-device": lambda: _mcm(McmConfig(model="device")),
     "mcm-free": lambda: _mcm(McmConfig(solver=False)),
-    "banks": lambda: BanksProblem(load_program("alexnet:backward=1"), load_chip("edge")),
     "training": lambda: TrainingProblem(unet(2), None, TrainingConfig(fraction=0.6)),
     "training-penalise": lambda: TrainingProblem(
         decoder(1), None, TrainingConfig(fraction=0.9, invalid="penalise")

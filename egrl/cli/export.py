@@ -44,7 +44,7 @@ SECONDS = 10.0
 @click.option("--no-fuse", is_flag=True, help="if the model was imported with --no-fuse")
 @click.option(
     "--to",
-    help="a plan for that compiler; executorch: of a run of the problem banks, pytorch: of training, or of a plug-in",
+    help="a plan for that compiler; pytorch: of a run of the problem training, or of a plug-in",
 )
 @click.option(
     "--align", type=int, default=64, help="csv, onnx: every address is a multiple of this many bytes [64]"
@@ -65,7 +65,7 @@ def command(
 
     egrl export runs/model --format onnx --model model.onnx -o mapped.onnx
 
-    egrl export runs/model-exact-s0-1 --to executorch -o plan.json
+    egrl export runs/step-exact-s0-1 --to pytorch -o plan.json
     """
     from egrl.core import atomic, mapping_file
     from egrl.runs import mapping_export

@@ -50,16 +50,6 @@ if TYPE_CHECKING:
     help="HLO: a donated parameter and the result in its memory share a place in the game, too",
 )
 @click.option(
-    "--to",
-    type=OneOf(["executorch"]),
-    help="of an exported program (.pt2) the program that ExecuTorch plans, for the problem banks; needs --trust",
-)
-@click.option(
-    "--trust",
-    is_flag=True,
-    help="with --to executorch: PyTorch's loader may run code that the file holds; without --to none of it is run",
-)
-@click.option(
     "--backend",
     type=OneOf(["aot_eager", "inductor"]),
     help="of a training step (.py): the backend of torch.compile that will run it [aot_eager]",
@@ -75,8 +65,6 @@ def command(
     no_fuse: bool,
     allow_unknown: bool,
     boundary_aliases: bool,
-    to: str | None,
-    trust: bool,
     backend: str | None,
     as_json: bool,
 ) -> int:
@@ -99,8 +87,7 @@ def command(
     unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
     if model.lower().endswith(".py"):
         output_file(output, ".json")
-        others = {"--to": to is not None, "--trust": trust}
-        _refuse(of_models | unpriced | others, "a training step (.py)")
+        _refuse(of_models | unpriced, "a training step (.py)")
         return _training(model, output, backend or "aot_eager", as_json)
     _refuse({"--backend": backend is not None}, model, "a training step (.py)")
     placement = model.lower().endswith(ENDINGS)
@@ -110,10 +97,6 @@ def command(
             f" in {' or '.join(ENDINGS)} (a placement instance) or in .py (a training step)"
         )
     output_file(output, ".json")
-    if to is not None:
-        _refuse(of_models | unpriced, "--to executorch")
-        return _executorch(model, output, trust, as_json)
-    _refuse({"--trust": trust}, model, "--to executorch")
     if placement:
         _refuse(of_models | unpriced, "a placement instance")
         return _instance(model, output, as_json)
@@ -242,18 +225,10 @@ def _program(model: str, output: str, boundary_aliases: bool, allow_unknown: boo
     from workloads.importers.hlo import read
 
     imported = read(model, boundary_aliases, allow_unknown)
-    return _write_program(imported.program, imported.remarks, model, output, as_json)
+    return write_program(imported.program, imported.remarks, model, output, as_json)
 
 
-def _executorch(model: str, output: str, trust: bool, as_json: bool) -> int:
-    from egrl.integrations.executorch import import_program
-
-    if not model.lower().endswith(".pt2"):
-        raise InputError(f"--to executorch: expected an exported program (.pt2), found {model}")
-    return _write_program(import_program(model, trust=trust), (), model, output, as_json)
-
-
-def _write_program(program: Program, remarks: Sequence[str], model: str, output: str, as_json: bool) -> int:
+def write_program(program: Program, remarks: Sequence[str], model: str, output: str, as_json: bool) -> int:
     """Write a program file and say what is in it."""
     from egrl.core import atomic
     from workloads.load_program import describe

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,49 @@ class ProblemDefinition:
     describe: Callable[[str], dict[str, Any]]
     paper: dict[str, Any]
     workloads: Callable[[], list[dict[str, object]]] = list
+
+
+def _given(value: Any, load: Callable[[str], Any]) -> Any:
+    """Load a name or a file; an object is returned unchanged."""
+    return load(value) if isinstance(value, str) else value
+
+
+def on_chips(
+    problem: str,
+    config: type,
+    make: Callable[[Any, Any, Any], Problem],
+    load: tuple[Callable[[str], Any], Callable[[str], Any]],
+    chips: tuple[Callable[[], Sequence[str]], str],
+    describe: tuple[Callable[[Any], str], Callable[[Any], dict[str, Any]]],
+    paper: dict[str, Any] | None = None,
+    workloads: Callable[[], list[dict[str, object]]] = list,
+) -> ProblemDefinition:
+    """A problem with chips that ship: `load` has the loaders of workload and chip, `chips` their names and the default.
+
+    `describe` gives a line about a chip, and the other keys of `egrl list chips --json`.
+    """
+    load_workload, load_chip = load
+    names, first = chips
+
+    def described(name: str) -> dict[str, Any]:
+        chip = load_chip(name)
+        return {"summary": f"problem {problem}: {describe[0](chip)}", **describe[1](chip)}
+
+    return ProblemDefinition(
+        config,
+        lambda workload, chip, settings: make(
+            _given(workload, load_workload), _given(chip, load_chip), settings
+        ),
+        lambda: sorted(names(), key=lambda name: (name != first, name)),
+        described,
+        paper or {},
+        workloads,
+    )
+
+
+def memories_of(chip: Any) -> dict[str, Any]:
+    """The memories of a chip, as `egrl list chips --json` shows them."""
+    return {"memories": [asdict(memory) for memory in chip.memories]}
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,6 @@ Export = Callable[[PastRun], str]
 """The text of a JSON file. InputError if the run is of another problem."""
 
 EXPORTS: dict[str, tuple[str, str]] = {
-    "executorch": (
-        "a memory plan for ExecuTorch, of a run of banks",
-        "egrl.integrations.executorch.plan_file",
-    ),
     "pytorch": (
         "what PyTorch keeps for the backward pass, of a run of training",
         "egrl.integrations.pytorch.plan",

@@ -15,10 +15,8 @@ import egrl
 from egrl.cli.main import main
 from egrl.core.mapping_table import rows_of_csv
 from egrl.figures.repetitions import check_comparable, common_start, labels, to_plot
-from egrl.problems import find_problem
 from egrl.report.page import page_of
 from egrl.runs.past_run import PastRun
-from hwsim.banks.problem import BanksConfig
 from workloads.errors import InputError
 from workloads.text import csv_cell
 
@@ -224,28 +222,6 @@ def test_cells_of_a_table_may_be_apart_by_commas_semicolons_or_tabs(delimiter):
     space = egrl.search("alexnet", method="random", evals=1).problem.space
     text = "node,weight,note\na,dram,x\n".replace(",", delimiter)
     assert list(rows_of_csv(text, "x.csv", space).values()) == [{"node": "a", "weight": "dram"}]
-
-
-def test_a_plan_for_executorch_is_a_mapping_of_banks(tmp_path, capsys):
-    argv = ["--problem", "banks", "--workload", "alexnet:backward=1"]
-    problem = find_problem("banks").load().build("alexnet:backward=1", "edge", BanksConfig())
-    slow = problem.space.labels[0][0]
-    tensors = [
-        {"tensor": node, "bank": slow, "offset_bytes": 0, "size_bytes": 1}
-        for node, live in zip(problem.space.nodes, problem.space.live[:, 0], strict=True)
-        if live
-    ]
-    plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"kind": "executorch-plan", "version": 1, "tensors": tensors}))
-    assert main(["evaluate", *argv, "--baseline", str(plan), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["baseline"]
-    everywhere = problem.space.canonical(np.zeros(problem.space.shape, np.int16))
-    assert found == {"cost": problem.model_cost(everywhere), "rule": "plan.json"}
-    refuse(
-        capsys, ["evaluate", "--workload", "alexnet", "--baseline", str(plan)], "found a plan for ExecuTorch"
-    )
-    plan.write_text(json.dumps({"kind": "executorch-plan", "version": 1, "tensors": [3]}))
-    refuse(capsys, ["evaluate", *argv, "--baseline", str(plan)], "expected a node of alexnet")
 
 
 def test_what_a_file_holds_counts_and_not_how_its_name_ends(mine, finished, tmp_path, capsys):

@@ -20,7 +20,7 @@ TAKEN = [
     ("mmap", False, "revise"),
     ("mmap", True, "revise"),
     ("mcm", False, "egrl"),
-    ("banks", False, "exact"),
+    ("training", False, "exact"),
 ]
 
 

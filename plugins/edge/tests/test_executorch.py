@@ -13,22 +13,22 @@ import pytest
 from commands import refuse
 
 from egrl.cli.main import main
-from egrl.integrations.executorch import planner
+from egrl_edge.executorch import planner
 from workloads.errors import InputError
 
 INSTALLED = importlib.util.find_spec("executorch") is not None
-needs_executorch = pytest.mark.skipif(not INSTALLED, reason='needs pip install "egrl[executorch]"')
-NET = Path(__file__).parents[1] / "measure" / "profiles" / "net.pt2"
+needs_executorch = pytest.mark.skipif(not INSTALLED, reason="needs pip install executorch")
+NET = Path(__file__).parents[3] / "tests" / "egrl" / "measure" / "profiles" / "net.pt2"
 FAST, SLOW = 2048, 8192
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and ExecuTorch warn of themselves
 
 
 @pytest.mark.skipif(INSTALLED, reason="executorch is installed")
 def test_without_the_extra_one_line_says_what_to_install(tmp_path, capsys):
-    with pytest.raises(InputError, match=r'pip install "egrl\[executorch\]"'):
+    with pytest.raises(InputError, match=r'pip install "executorch>=1.5,<1.6"'):
         planner("edge")
-    argv = ["import", str(NET), "--to", "executorch", "--trust", "-o", str(tmp_path / "program.json")]
-    refuse(capsys, argv, 'pip install "egrl[executorch]"')
+    argv = ["executorch", str(NET), "--trust", "-o", str(tmp_path / "program.json")]
+    refuse(capsys, argv, 'pip install "executorch')
 
 
 class _Hostile:
@@ -49,14 +49,9 @@ def test_code_in_a_file_runs_only_for_who_trusts_it(tmp_path, capsys):
         for name in source.namelist():
             inputs = "/sample_inputs/" in name
             made.writestr(name, pickle.dumps(_Hostile(marker)) if inputs else source.read(name))
-    argv = ["import", str(model), "--to", "executorch", "-o", str(output)]
+    argv = ["executorch", str(model), "-o", str(output)]
     refuse(capsys, argv, "expected --trust, found none: PyTorch's loader runs code")
-    refuse(
-        capsys, ["import", str(model), "--trust", "-o", str(output)], "--trust: expected with --to executorch"
-    )
-    refuse(
-        capsys, ["import", "m.onnx", "--to", "executorch", "-o", str(output)], "an exported program (.pt2)"
-    )
+    refuse(capsys, ["executorch", "m.onnx", "-o", str(output)], "an exported program (.pt2)")
     assert not output.exists()
     assert main(["import", str(model), "-o", str(output)]) == 0
     assert main(["evaluate", "--workload", str(model), "--mapping", "compiler"]) == 0
@@ -124,7 +119,7 @@ def _ran(program, x):
 def _judged(program, sizes):
     from executorch.exir.tensor import get_scalar_type, scalar_type_table
 
-    from egrl.integrations.executorch.judge import judge
+    from egrl_edge.executorch.judge import judge
 
     widths = {scalar: get_scalar_type(scalar).itemsize for scalar in scalar_type_table.values()}
     return judge(program.executorch_program.execution_plan[0], widths, sizes)
@@ -135,7 +130,7 @@ def _judged(program, sizes):
 def test_a_plan_runs_and_nothing_live_is_overwritten(constants):
     import torch
 
-    from egrl.integrations.executorch.poisoned import Poisoned
+    from egrl_edge.executorch.poisoned import Poisoned
 
     fast = 4 * FAST if constants else FAST
     algorithm = planner(_map(fast), "edge", seconds=600, constants=constants)
@@ -218,7 +213,7 @@ def test_a_program_with_graphs_inside_is_refused_when_it_is_imported_and_when_it
     module, x = model()
     file = str(tmp_path / "net.pt2")
     torch.export.save(torch.export.export(module, (x,)), file)
-    refuse(capsys, ["import", file, "--to", "executorch", "--trust", "-o", file + ".json"], message)
+    refuse(capsys, ["executorch", file, "--trust", "-o", file + ".json"], message)
 
 
 @needs_executorch
@@ -244,12 +239,12 @@ def test_pins_hold():
 def test_a_run_becomes_a_plan_that_is_applied(tmp_path):
     import torch
 
-    from egrl.integrations.executorch import apply_plan
+    from egrl_edge.executorch import apply_plan
 
     module, x = _model()
     torch.export.save(torch.export.export(module, (x,)), tmp_path / "small.pt2")
     program, chip, plan = tmp_path / "small.json", tmp_path / "chip.toml", tmp_path / "plan.json"
-    argv = ["import", str(tmp_path / "small.pt2"), "--to", "executorch", "--trust", "-o", str(program)]
+    argv = ["executorch", str(tmp_path / "small.pt2"), "--trust", "-o", str(program)]
     assert main(argv) == 0
     chip.write_text(_chip_text().replace("1048576", str(FAST)).replace("1073741824", str(SLOW)))
     run = tmp_path / "run"
@@ -289,7 +284,7 @@ def test_a_run_of_what_executorch_does_not_plan_is_no_plan_for_it(tmp_path, caps
     assert main([*argv, "--bound-seconds", "0", "--out", str(tmp_path / "r")]) == 0
     capsys.readouterr()
     argv = ["export", str(tmp_path / "r"), "--to", "executorch", "-o", str(tmp_path / "plan.json")]
-    refuse(capsys, argv, "egrl import MODEL.pt2 --to executorch")
+    refuse(capsys, argv, "egrl executorch MODEL.pt2")
     assert not (tmp_path / "plan.json").exists()
 
 
@@ -305,7 +300,7 @@ def test_constants_in_banks_are_of_one_method_and_leave_no_bound():
 @needs_executorch
 @pytest.mark.parametrize("name", ["unet", "decoder"])
 def test_small_models_of_the_benchmark_are_planned_no_worse_and_run_alike(name, capsys, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     from executorch_banks import compare
 
     from hwsim.nnpi.chip import load_chip
@@ -348,5 +343,5 @@ def test_arguments_of_the_planner_are_checked_at_once(tmp_path, capsys):
             planner(_map(), "edge", **wrong)
     garbage = tmp_path / "garbage.pt2"
     garbage.write_bytes(b"no archive" * 50)
-    argv = ["import", str(garbage), "--to", "executorch", "--trust", "-o", str(tmp_path / "p.json")]
+    argv = ["executorch", str(garbage), "--trust", "-o", str(tmp_path / "p.json")]
     refuse(capsys, argv, "expected a program that ExecuTorch can lower")

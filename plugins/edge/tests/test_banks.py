@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwsim.banks.problem import Banks, BanksProblem
+from egrl_edge.banks.problem import Banks, BanksProblem
 from hwsim.nnpi.chip import Chip, load_chip
 from workloads.errors import InputError
 from workloads.programs.check import check

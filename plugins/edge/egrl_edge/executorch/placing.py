@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from egrl.api import search
-from egrl.integrations.executorch.plan import Bank, Cost, Plan, Row
-from egrl.integrations.executorch.specs import Exported
-from egrl.integrations.executorch.target import Target
 from egrl.methods import find_method
+from egrl_edge.banks.cost import costs
+from egrl_edge.banks.problem import Banks, BanksProblem
+from egrl_edge.executorch.plan import Bank, Cost, Plan, Row
+from egrl_edge.executorch.specs import Exported
+from egrl_edge.executorch.target import Target
 from hwsim.allocation.buffers import Buffer
 from hwsim.allocation.pack import pack
-from hwsim.banks.cost import costs
-from hwsim.banks.problem import Banks, BanksProblem
 from hwsim.problem import Mapping16
 from workloads.errors import InputError
 

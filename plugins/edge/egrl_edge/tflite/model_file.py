@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from egrl.integrations.tflite.flatbuffer import DATA_ALIGN, Damaged, Prefix, Table, root
+from egrl_edge.tflite.flatbuffer import DATA_ALIGN, Damaged, Prefix, Table, root
 from workloads.errors import InputError
 from workloads.files import MAX_BYTES, read_bytes
 

@@ -1,7 +1,7 @@
 """Your ExecuTorch model in two memories: plan it, run it, and say what that saves.
 
-pip install "egrl[executorch]"
-python examples/executorch/plan.py
+pip install "./plugins/edge[executorch]"
+python plugins/edge/example/plan.py
 """
 
 import sys
@@ -15,9 +15,9 @@ try:
     from executorch.exir.passes import MemoryPlanningPass
     from executorch.runtime import Runtime
 except ModuleNotFoundError as missing:
-    sys.exit(f'plan.py: {missing}: pip install "egrl[executorch]"')
+    sys.exit(f'plan.py: {missing}: pip install "./plugins/edge[executorch]"')
 
-from egrl.integrations.executorch import planner
+from egrl_edge.executorch import planner
 
 torch.manual_seed(0)
 

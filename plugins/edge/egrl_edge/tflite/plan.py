@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl.integrations.tflite.model_file import RUNTIME, TfliteModel, plan_of, with_plan
+from egrl_edge.tflite.model_file import RUNTIME, TfliteModel, plan_of, with_plan
 from hwsim.allocation.buffers import Buffer, Packing, arrays, live
 from hwsim.allocation.judge import judge
 from hwsim.allocation.pack import pack

@@ -17,10 +17,10 @@ from annotated_types import Ge, Le
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from hwsim.banks.baseline import baseline
-from hwsim.banks.cost import VERSION, costs, fit, moved_bytes
-from hwsim.banks.judge import judge
-from hwsim.banks.tables import build_tables, places_of
+from egrl_edge.banks.baseline import baseline
+from egrl_edge.banks.cost import VERSION, costs, fit, moved_bytes
+from egrl_edge.banks.judge import judge
+from egrl_edge.banks.tables import build_tables, places_of
 from hwsim.capabilities import Lifetime, Occupancy, Solution
 from hwsim.nnpi.chip import Chip, chip_file
 from hwsim.observe import choice_columns
@@ -73,7 +73,7 @@ class BanksProblem:
     """Place each tensor of a program in one of the chip's memories, where it stays while it lives.
 
     mapping   int16 [N, 1]: the memory of each place (a tensor, or an alias group); 0 = slowest; -1 = pinned or empty
-    cost      seconds of one run of the program, by `hwsim/banks/tables.py`; constants are read from the slowest memory
+    cost      seconds of one run of the program, by `banks/tables.py`; constants are read from the slowest memory
     reward    (baseline cost / cost)^2; -1 if there is no room at all for a place
     valid     at every instruction, what lives in a memory fits in it
 
@@ -130,7 +130,7 @@ class BanksProblem:
         )
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
-        """Cost of placements int16 [B, N, 1], each made to fit by `hwsim.banks.cost.fit`. Keys are ignored.
+        """Cost of placements int16 [B, N, 1], each made to fit by `egrl_edge.banks.cost.fit`. Keys are ignored.
 
         Raises:
             ValueError: the shape, the dtype or a choice number is wrong.
@@ -189,7 +189,7 @@ class BanksProblem:
 
         Neither `seed` nor `start` is used.
         """
-        from hwsim.banks.solve import solve
+        from egrl_edge.banks.solve import solve
 
         found = solve(self.tables, time_limit_s)
         best, cost = self.baseline.mapping, self.baseline.cost

@@ -11,7 +11,7 @@ from executorch.exir import ExecutorchBackendConfig, to_edge
 from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy
 from executorch.exir.passes import MemoryPlanningPass
 
-from egrl.integrations.executorch import specs as of_specs
+from egrl_edge.executorch import specs as of_specs
 from workloads.errors import InputError
 from workloads.programs.check import check
 from workloads.programs.program import Program
@@ -46,7 +46,7 @@ def _load(file: str) -> torch.export.ExportedProgram:
 
 
 def program_of(file: str) -> Program:
-    """The program of a file (see `egrl.integrations.executorch.import_program`)."""
+    """The program of a file (see `egrl_edge.executorch.import_program`)."""
     reader = _Reader(Path(file).stem)
     planning = MemoryPlanningPass(memory_planning_algo=reader)
     try:

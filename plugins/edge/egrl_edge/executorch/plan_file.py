@@ -9,7 +9,7 @@ from typing import Any
 
 from egrl.runs.allocation import allocate
 from egrl.runs.past_run import PastRun
-from hwsim.banks.problem import BanksProblem
+from egrl_edge.banks.problem import BanksProblem
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -46,7 +46,7 @@ def dumps(problem: Problem, mapping: Mapping16, seconds: float, seed: int) -> st
         raise InputError(f"--to executorch: expected a run of the problem banks, found {problem.about.name}")
     if problem.program.source != "executorch":
         raise InputError(
-            "--to executorch: expected a run of what `egrl import MODEL.pt2 --to executorch` made, found one of"
+            "--to executorch: expected a run of what `egrl executorch MODEL.pt2` made, found one of"
             f" {problem.about.workload}, whose tensors are not ExecuTorch's"
         )
     align_bytes = problem.config.align_bytes

@@ -1,4 +1,4 @@
-"""Memory plans for ExecuTorch's `MemoryPlanningPass`, made by search or proof (docs/guides/executorch.md)."""
+"""Memory plans for ExecuTorch's `MemoryPlanningPass`, made by search or proof (README.md of the plug-in)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
-    from egrl.integrations.executorch.planning import Algorithm
+    from egrl_edge.executorch.planning import Algorithm
     from workloads.programs.program import Program
 
-NEEDED = 'expected the package executorch, found none: pip install "egrl[executorch]"'
+NEEDED = 'expected the package executorch, found none: pip install "executorch>=1.5,<1.6"'
 
 
 def check_installed() -> None:
@@ -51,9 +51,9 @@ def planner(
             that cannot be met, in one line: "impossible" where that is proved, else "not found".
     """
     check_installed()
-    from egrl.integrations.executorch.placing import Effort
-    from egrl.integrations.executorch.planning import Algorithm, Search
-    from egrl.integrations.executorch.target import target_of
+    from egrl_edge.executorch.placing import Effort
+    from egrl_edge.executorch.planning import Algorithm, Search
+    from egrl_edge.executorch.target import target_of
 
     return Algorithm(Search(target_of(target, chip), Effort(method, seconds, seed), constants))
 
@@ -70,9 +70,9 @@ def apply_plan(plan: str, target: Any) -> Algorithm:
             judge refuses.
     """
     check_installed()
-    from egrl.integrations.executorch.plan_file import read
-    from egrl.integrations.executorch.planning import Algorithm, Given
-    from egrl.integrations.executorch.target import banks_of
+    from egrl_edge.executorch.plan_file import read
+    from egrl_edge.executorch.planning import Algorithm, Given
+    from egrl_edge.executorch.target import banks_of
 
     return Algorithm(Given(read(plan), banks_of(target), plan))
 
@@ -97,6 +97,6 @@ def import_program(file: str, *, trust: bool = False) -> Program:
             " so give it only for files that you trust"
         )
     check_installed()
-    from egrl.integrations.executorch.lowered import program_of
+    from egrl_edge.executorch.lowered import program_of
 
     return program_of(file)

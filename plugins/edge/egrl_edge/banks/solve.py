@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from hwsim.banks.cost import fit
-from hwsim.banks.tables import Ints, Tables
+from egrl_edge.banks.cost import fit
+from egrl_edge.banks.tables import Ints, Tables
 from hwsim.linear_program import Sheet
 from hwsim.problem import Bound, Mapping16
 

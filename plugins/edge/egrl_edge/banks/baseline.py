@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hwsim.banks.cost import costs, fit
-from hwsim.banks.solve import solve
-from hwsim.banks.tables import Place, Tables
+from egrl_edge.banks.cost import costs, fit
+from egrl_edge.banks.solve import solve
+from egrl_edge.banks.tables import Place, Tables
 from hwsim.problem import Baseline, Mapping16
 from workloads.errors import InputError
 

@@ -17,7 +17,7 @@ from executorch.exir import memory
 from executorch.exir.memory_planning import get_node_tensor_specs
 from torch.export.graph_signature import OutputKind
 
-from egrl.integrations.executorch.specs import root
+from egrl_edge.executorch.specs import root
 
 POISON = 0xFF
 

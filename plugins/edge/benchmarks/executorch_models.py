@@ -1,4 +1,4 @@
-"""The models of `benchmarks/executorch_banks.py`, in plain PyTorch with random weights, and inputs for them."""
+"""The models of `executorch_banks.py`, in plain PyTorch with random weights, and inputs for them."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from executorch.exir.memory_planning import MemoryAlgoResult, MemoryPlanningAlgo
 from executorch.exir.schema import DeviceType
 from executorch.exir.tensor import TensorSpec
 
-from egrl.integrations.executorch import specs as of_specs
-from egrl.integrations.executorch.placing import Effort, Placer, Question, with_constants
-from egrl.integrations.executorch.plan import Bank, Plan, Row, objects_of
-from egrl.integrations.executorch.plan_file import Lying
-from egrl.integrations.executorch.target import Target
+from egrl_edge.executorch import specs as of_specs
+from egrl_edge.executorch.placing import Effort, Placer, Question, with_constants
+from egrl_edge.executorch.plan import Bank, Plan, Row, objects_of
+from egrl_edge.executorch.plan_file import Lying
+from egrl_edge.executorch.target import Target
 from workloads.errors import InputError
 
 NAME = "egrl"
@@ -38,7 +38,7 @@ class Planner(Protocol):
 
 @dataclass(frozen=True)
 class Search:
-    """A placement that is searched for, or proved (see `egrl.integrations.executorch.planner`)."""
+    """A placement that is searched for, or proved (see `egrl_edge.executorch.planner`)."""
 
     target: Target
     effort: Effort

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwsim.banks.tables import Floats, Ints, Tables
+from egrl_edge.banks.tables import Floats, Ints, Tables
 from hwsim.jit import kernel
 from hwsim.problem import Mapping16
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egrl.cli.main import main
-from egrl.integrations.tflite import model_file, plan
+from egrl_edge.tflite import model_file, plan
 from workloads.errors import InputError
 
 INT8, FLOAT32, STRING = 9, 0, 5
@@ -135,7 +135,7 @@ def read_back(data: bytes) -> tuple[dict[str, bytes], bytes, str, list[list[str]
 def test_another_reader_finds_the_plan_and_all_that_the_model_had(tmp_path, capsys):
     file, out = tmp_path / "m.tflite", tmp_path / "planned.tflite"
     file.write_bytes(chain(100, 60, 30, 100))
-    assert main(["allocate", str(file), "-o", str(out)]) == 0
+    assert main(["tflite", str(file), "-o", str(out)]) == 0
     # t0 and t1 take 112 + 64 bytes at op 0, which no plan can share; the others find room where they lay.
     assert "4 tensors in 176 bytes; no plan is lower" in capsys.readouterr().out
     named, weights, description, names = read_back(out.read_bytes())
@@ -199,7 +199,7 @@ def test_what_lives_and_what_is_left_to_the_runtime():
 def test_json_has_a_row_per_tensor(tmp_path, capsys):
     file = tmp_path / "m.TFLITE"
     file.write_bytes(chain(10, 20, 30))
-    assert main(["allocate", str(file), "--json", "--align", "32"]) == 0
+    assert main(["tflite", str(file), "--json", "--align", "32"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["kind"], document["align_bytes"], document["height_bytes"]) == ("arena-plan", 32, 64)
     assert [row["size_bytes"] for row in document["tensors"]] == [10, 20, 30]
@@ -208,15 +208,14 @@ def test_json_has_a_row_per_tensor(tmp_path, capsys):
 def test_what_is_no_model_to_plan_is_refused_in_one_line(tmp_path, capsys):
     file, out = tmp_path / "m.tflite", str(tmp_path / "o.tflite")
     file.write_bytes(chain(10, 20))
-    given = ["allocate", str(file)]
+    given = ["tflite", str(file)]
     refuse(capsys, [*given, "-o", str(file)], "another file than the model")
     refuse(capsys, [*given, "-o", str(tmp_path / "o.json")], ".tflite")
-    refuse(capsys, [*given, "--chip", "edge"], "--chip: expected with a run or --workload")
-    refuse(capsys, [*given, "--format", "csv"], "--format")
+    refuse(capsys, [*given, "--seed", "-1"], "--seconds, --seed: expected numbers not below 0")
     refuse(capsys, [*given, "--align", "24"], "multiple of 16")
-    refuse(capsys, ["allocate", str(tmp_path / "none.tflite")], "none.tflite")
+    refuse(capsys, ["tflite", str(tmp_path / "none.tflite")], "none.tflite")
     assert main([*given, "-o", out]) == 0
-    refuse(capsys, ["allocate", out], "found the metadata OfflineMemoryAllocation")
+    refuse(capsys, ["tflite", out], "found the metadata OfflineMemoryAllocation")
     for content, why in (
         (b"PK\3\4" + bytes(50), "found other bytes"),
         (a_model(([("t", [-1, 4], INT8, 0, False)], [], [0], [0])), "sizes from 0"),
@@ -252,5 +251,5 @@ def test_offsets_are_one_per_tensor():
 def test_without_an_output_nothing_is_written(tmp_path):
     file = Path(tmp_path / "m.tflite")
     file.write_bytes(chain(10, 20))
-    assert main(["allocate", str(file)]) == 0
+    assert main(["tflite", str(file)]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["m.tflite"]

@@ -1,12 +1,12 @@
-"""ExecuTorch programs in two memories: plans of `egrl.integrations.executorch` beside those of BankedGreedy.
+"""ExecuTorch programs in two memories: plans of `egrl_edge.executorch` beside those of BankedGreedy.
 
 Five models in plain PyTorch, random weights, portable kernels without a delegate. The fast bank holds `--share` of what
 BankedGreedy needs in one bank, the slow one all of it; bandwidths are the chip's. Both plans run through
-`executorch.runtime`, and ours on poisoned arenas. Printed: seconds of a run by the cost model of `hwsim/banks` (ours,
+`executorch.runtime`, and ours on poisoned arenas. Printed: seconds of a run by the model of `egrl_edge/banks` (ours,
 BankedGreedy's, the bound), bytes moved through the slow memory, constants included, and what the checks say.
 
-    pip install "egrl[executorch]"
-    python benchmarks/executorch_banks.py [--share 0.25] [--seconds 10] [--chip edge] [MODEL …]
+    pip install "./plugins/edge[executorch]"
+    python plugins/edge/benchmarks/executorch_banks.py [--share 0.25] [--seconds 10] [--chip edge] [MODEL …]
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from executorch.exir.tensor import get_scalar_type, scalar_type_table
 from executorch.runtime import Runtime
 from executorch_models import MODELS
 
-from egrl.integrations.executorch import planner
-from egrl.integrations.executorch.judge import judge
-from egrl.integrations.executorch.poisoned import Poisoned
+from egrl_edge.executorch import planner
+from egrl_edge.executorch.judge import judge
+from egrl_edge.executorch.poisoned import Poisoned
 from hwsim.nnpi.chip import Chip, load_chip
 
 ELEMENT_BYTES = {scalar: get_scalar_type(scalar).itemsize for scalar in scalar_type_table.values()}
