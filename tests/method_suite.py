@@ -206,6 +206,8 @@ def context(problems: Sequence[Problem], seed: int = 0, start: Any = None) -> Co
 def build(variant: str, given: Context) -> Method:
     name, settings = variant_of(variant)
     definition = find_method(name)
+    if len(given.problems) > 1:
+        settings = {**settings, **definition.pretraining}
     method = definition.build(given, typed_tables.build(definition.config, settings, variant))
     return Watched(method, sum(start is not None for start in given.start), 0)
 
@@ -402,11 +404,8 @@ def test_its_state_survives_a_checkpoint(case):
 
 @pytest.mark.slow
 @cases("alone")
-def test_it_serves_two_problems(case, tmp_path, monkeypatch):
+def test_it_serves_two_problems(case, tmp_path):
     variant, problem = case
-    if variant.startswith("muzero"):
-        name, settings = variant_of(variant)
-        monkeypatch.setitem(subjects.VARIANTS, variant, (name, {**settings, "network.ids": 0}))
     two = [problem] * 2
     archive, rows, state = run(variant, two, tmp_path / "a", 0, evals=130)
     turns = np.bincount(archive.column("problem")[:], minlength=2)

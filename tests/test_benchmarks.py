@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commands import module_of
-from players import agent, settings
 
 import egrl
 from benchmarks import critic, factors, terms, training_host, training_steps, twin_figure
@@ -17,23 +15,7 @@ from benchmarks import training as training_benchmark
 from egrl.methods.twin import posterior, proposer
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from subjects import PROBLEMS
 from workloads.load import load
-
-
-@pytest.mark.slow
-def test_the_agents_clocks_find_the_parts_that_they_are_named_after():
-    path = Path(__file__).resolve().parents[1] / "benchmarks" / "muzero.py"
-    benchmark = module_of(path)
-    player = agent(PROBLEMS["mmap"](), settings(**{"revise.moves": 5.0}))
-    player.work()
-    found, seconds = {}, 0.5
-    while len(found) < 6 and seconds < 500:  # every part is seldom reached at once on a busy machine
-        seconds *= 2
-        found = benchmark.shares(player, seconds)
-    assert set(found) == {"game", "encoding", "search", "revisions", "reanalyse", "gradient steps"}
-    assert min(found.values()) > 0
-    assert sum(found.values()) < 1
 
 
 def test_the_figure_of_the_twin_shows_a_mark_only_where_every_board_has_it():

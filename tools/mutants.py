@@ -143,10 +143,10 @@ MUTANTS = (
     ),
     Mutant(
         "a return is not discounted on its way up the tree",
-        "egrl/mcts/tree.py",
+        "plugins/muzero/egrl_muzero/mcts/tree.py",
         "        value = reward + discount * value",
         "        value = reward + value",
-        "tests/egrl/mcts",
+        "plugins/muzero/tests/mcts",
     ),
     Mutant(
         "PPO takes the larger of ratio and clipped ratio",

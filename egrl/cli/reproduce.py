@@ -46,7 +46,7 @@ def command(
 ) -> int:
     """Run a paper's experiments and write OUT/report.md with figures, published numbers beside ours.
 
-    PAPER is egrl, mmap, mcm, or one that a plug-in adds. Those of this package are run in a clone.
+    PAPER is egrl, mcm, or one that a plug-in adds. Those of this package are run in a clone.
 
     egrl reproduce egrl --quick
     """

@@ -53,6 +53,7 @@ class MethodDefinition:
         paper: the settings of `--preset paper`, as keys of the config.
         takes_policy: True if it can begin with a saved policy (`--init`).
         several: True if it trains one policy on several workloads at once (`egrl pretrain`).
+        pretraining: settings that are others in `egrl pretrain` than in `egrl run`.
         group: the title under which comparisons list it apart from methods with less knowledge; "": none.
     """
 
@@ -63,6 +64,7 @@ class MethodDefinition:
     takes_policy: bool = False
     several: bool = False
     group: str = ""
+    pretraining: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, context: Context, config: Any) -> Method:
         """The method for these problems. A method for one problem serves several with one instance per problem."""

@@ -24,10 +24,6 @@ METHODS: dict[str, MethodEntry] = {
         "egrl.methods.ppo.method",
         "PPO on a GraphSAGE network that refines a mapping pass by pass and reads any number of choices",
     ),
-    "muzero": MethodEntry(
-        "egrl.methods.muzero.method",
-        "MuZero on a problem that is a game: plans each move in a learned model, and revises its best games",
-    ),
     "revise": MethodEntry(
         "egrl.methods.revise.method",
         "simulated annealing of a problem's games: plays again with some moves changed",

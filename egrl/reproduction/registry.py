@@ -13,7 +13,7 @@ from egrl.core import plugins
 from egrl.reproduction.shared import Say
 from workloads.errors import InputError
 
-PAPERS = ("mmap", "mcm", "egrl")
+PAPERS = ("mcm", "egrl")
 """The papers of a clone."""
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `egrl` and, in a clone, `papers`."""
