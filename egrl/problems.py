@@ -53,17 +53,6 @@ def _mcm() -> ProblemDefinition:
     )
 
 
-def _training() -> ProblemDefinition:
-    from hwsim.training.device import describe, device_names, load_device
-    from hwsim.training.problem import TrainingConfig, TrainingProblem
-    from workloads.load_training import load_training
-
-    loaders, names = (load_training, load_device), (device_names, "half")
-    return on_chips(
-        "training", TrainingConfig, TrainingProblem, loaders, names, (describe, asdict), None, _steps
-    )
-
-
 def _networks() -> list[dict[str, object]]:
     from workloads.load import all_names, load
 
@@ -96,22 +85,6 @@ def _programs() -> list[dict[str, object]]:
     ]
 
 
-def _steps() -> list[dict[str, object]]:
-    from workloads.load_training import describe, load_training
-    from workloads.steps import step_names
-
-    return [
-        {
-            "name": name,
-            "summary": f"step for --problem training: {sizes['ops']} ops, {sizes['seconds'] * 1e3:.1f} ms,"
-            f" {sizes['candidate_bytes'] / 2**20:.0f} MiB to keep or recompute",
-            **sizes,
-        }
-        for name in step_names()
-        for sizes in [describe(load_training(name))]
-    ]
-
-
 PROBLEMS: dict[str, ProblemEntry] = {
     "nnpi": ProblemEntry(
         "the memory of each weight and activation on a chip like Intel's NNP-I, in seconds an inference",
@@ -136,15 +109,6 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "workload.json",
         "chip.toml",
         _mcm,
-    ),
-    "training": ProblemEntry(
-        "which values a training step keeps for its backward pass within a limit of memory, in seconds a step",
-        "workload.json.gz",
-        "chip.toml",
-        _training,
-        "exact",
-        "a training step: a name, or a file (.json, .json.gz, .json.xz); `egrl list workloads` shows the names",
-        measured=Choice("twin", "steps are measured, and what the op times get wrong can be learned"),
     ),
 }
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from make_training import decoder, unet
-
 from egrl.methods import METHODS, find_method
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
@@ -18,8 +16,6 @@ from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
-from hwsim.training.device import Device
-from hwsim.training.problem import TrainingConfig, TrainingProblem
 from toys import ABLE, TOYS, ToyGrammar
 from workloads.load import load
 from workloads.load_program import load_program
@@ -56,13 +52,6 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mcm": lambda: _mcm(McmConfig()),
     "mcm-device": lambda: _mcm(McmConfig(model="device")),
     "mcm-free": lambda: _mcm(McmConfig(solver=False)),
-    "training": lambda: TrainingProblem(unet(2), None, TrainingConfig(fraction=0.6)),
-    "training-penalise": lambda: TrainingProblem(
-        decoder(1), None, TrainingConfig(fraction=0.9, invalid="penalise")
-    ),
-    "training-host": lambda: TrainingProblem(
-        unet(2), Device("host", memory_fraction=0.6, to_host_Bps=2e10, from_host_Bps=3e10)
-    ),
     "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},
 }

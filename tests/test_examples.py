@@ -31,7 +31,6 @@ PROGRAMS = {
     "mmap_gym/play.py": ["rnn_2"],
     "network/own_network.py": ["alexnet", "42"],
     "operators/operators.py": ["alexnet", "42"],
-    "training/train.py": [],
     "transfer/transfer.py": ["resnet50", "resnet18,resnet34,vgg16", "1"],
 }
 """Program -> arguments with which it is brief and prints the words of its page."""

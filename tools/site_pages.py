@@ -41,7 +41,10 @@ DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 FROM_FILES = {
     "index.md": ROOT / "README.md",
     "changelog.md": ROOT / "CHANGELOG.md",
-    **{f"guides/{page.parent.name}.md": page for page in sorted(ROOT.glob("plugins/*/README.md"))},
+    **{
+        f"guides/{page.parent.name}{'' if page.stem == 'README' else f'-{page.stem}'}.md": page
+        for page in sorted(ROOT.glob("plugins/*/*.md"))
+    },
 }
 TABLE = re.compile(r"^\[[^\]]*\]\(([^)\s]+\.csv)\)$", flags=re.MULTILINE)
 CODE = re.compile(r"(?<=\n\n)\[[^\]]*\]\(([^)\s]+\.(?:py|sh))\)$", flags=re.MULTILINE)

@@ -44,7 +44,7 @@ SECONDS = 10.0
 @click.option("--no-fuse", is_flag=True, help="if the model was imported with --no-fuse")
 @click.option(
     "--to",
-    help="a plan for that compiler; pytorch: of a run of the problem training, or of a plug-in",
+    help="a plan for that compiler: the exports of plug-ins",
 )
 @click.option(
     "--align", type=int, default=64, help="csv, onnx: every address is a multiple of this many bytes [64]"

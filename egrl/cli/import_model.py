@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from egrl.cli.names import OneOf
 from egrl.cli.output import output_file, readable, remark
 from egrl.runs.text import counted
 from workloads.errors import InputError
@@ -50,11 +49,6 @@ if TYPE_CHECKING:
     help="HLO: a donated parameter and the result in its memory share a place in the game, too",
 )
 @click.option(
-    "--backend",
-    type=OneOf(["aot_eager", "inductor"]),
-    help="of a training step (.py): the backend of torch.compile that will run it [aot_eager]",
-)
-@click.option(
     "--json", "as_json", is_flag=True, help="print one JSON document: sizes, remarks, nodes of each op"
 )
 def command(
@@ -65,13 +59,11 @@ def command(
     no_fuse: bool,
     allow_unknown: bool,
     boundary_aliases: bool,
-    backend: str | None,
     as_json: bool,
 ) -> int:
     """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2); or a program file,
     for the problem mmap, of scheduled HLO text (.hlo, .hlo.gz, .txt); or an instance file, for the problem mcm, of a
-    profiled placement instance (.json, .json.gz); or a training step, for the problem training, of a Python file whose
-    build() returns a loss function and its inputs (.py, which is run).
+    profiled placement instance (.json, .json.gz).
 
     egrl import model.onnx -o model.json --dim batch=1
 
@@ -85,16 +77,11 @@ def command(
 
     of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
     unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
-    if model.lower().endswith(".py"):
-        output_file(output, ".json")
-        _refuse(of_models | unpriced, "a training step (.py)")
-        return _training(model, output, backend or "aot_eager", as_json)
-    _refuse({"--backend": backend is not None}, model, "a training step (.py)")
     placement = model.lower().endswith(ENDINGS)
     if not is_model(model) and not is_hlo(model) and not placement:
         raise InputError(
-            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text),"
-            f" in {' or '.join(ENDINGS)} (a placement instance) or in .py (a training step)"
+            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text)"
+            f" or in {' or '.join(ENDINGS)} (a placement instance)"
         )
     output_file(output, ".json")
     if placement:
@@ -186,38 +173,6 @@ def _instance(file: str, output: str, as_json: bool) -> int:
         edges = counted(len(instance.edges), "edge")
         click.echo(f"{instance.name}: {counted(len(instance.nodes), 'node')}, {edges}{made}")
         click.echo(f"instance file: {output}")
-    return 0
-
-
-def _training(model: str, output: str, backend: str, as_json: bool) -> int:
-    """Write the training step that a file of Python builds, and say what is in it."""
-    from egrl.core import atomic
-    from egrl.integrations.pytorch.capture import import_step
-    from workloads.steps.json_file import to_json
-    from workloads.text import size_text
-
-    step = import_step(model, backend)
-    atomic.write_named(Path(output), to_json(step))
-    size = sum(step.values[number].size_bytes for number in step.candidates)
-    document = {
-        "kind": "import",
-        "version": 1,
-        "model": model,
-        "workload": output,
-        "name": step.name,
-        "ops": len(step.ops),
-        "values": len(step.candidates),
-        "value_bytes": size,
-        "seconds": sum(op.seconds for op in step.ops),
-    }
-    if as_json:
-        click.echo(json.dumps(document, allow_nan=False))
-    else:
-        click.echo(
-            f"{step.name}: {counted(len(step.ops), 'op')}, {document['seconds']:.3f} s one by one,"
-            f" {counted(len(step.candidates), 'value')} to keep or compute again, {size_text(size)}"
-        )
-        click.echo(f"workload file: {output}")
     return 0
 
 

@@ -1,7 +1,7 @@
 """The command line. Each command is a file beside this one, imported only when it is used.
 
-Exit codes: 0 done; 1 the board, the disk or the program failed, a memory cannot be packed, or a step does not fit;
-2 the input is wrong; 130 interrupted.
+Exit codes: 0 done; 1 the board, the disk or the program failed, a memory cannot be packed; 2 the input
+is wrong; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ COMMANDS: dict[str, str] = {
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",
     "import": "make a workload file of a model: ONNX, an exported PyTorch program, HLO",
-    "fits": "whether a training step fits in memory, before it runs",
     "list": "list workloads, chips, methods or problems",
 }
 

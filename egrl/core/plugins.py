@@ -93,7 +93,9 @@ def find(kind: Kind, name: str) -> Outside:
         where = f"{kind.flag} {name}"
         return Outside(name, imported(name, where), where, kind.expected)
     check_installed(kind.word, name, kind.flag)
-    raise InputError(f"{kind.flag}: {one_of(name, [*kind.own, *offered], ' or MODULE:NAME')}")
+    known = [*kind.own, *offered]
+    expected = one_of(name, known, " or MODULE:NAME") if known else f"expected MODULE:NAME, found {name!r}"
+    raise InputError(f"{kind.flag}: {expected}")
 
 
 def listing(kind: Kind, own: Mapping[str, str], summary: Callable[[Outside], str]) -> list[dict[str, object]]:

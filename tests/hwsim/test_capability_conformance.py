@@ -10,7 +10,7 @@ from hwsim.problem import Problem
 from subjects import PROBLEMS
 from toys import ABLE, TOYS
 
-VARIANTS = ("nnpi-", "mmap-", "mcm-", "training-")
+VARIANTS = ("nnpi-", "mmap-", "mcm-")
 """Settings and chips of problems that take part without them; only the longer suite has these."""
 
 

@@ -20,7 +20,6 @@ TAKEN = [
     ("mmap", False, "revise"),
     ("mmap", True, "revise"),
     ("mcm", False, "egrl"),
-    ("training", False, "exact"),
 ]
 
 

@@ -24,8 +24,6 @@ WHOLE += [(variant, "mmap-literal") for variant in ("annealing", "greedy-dp")]
 WHOLE += [(variant, "mcm") for variant in ("annealing", "annealing-distributions", "egrl", "random")]
 WHOLE += [("revise", name) for name in ("toy-coins", "mmap", "mmap-literal", "mmap-lost")]
 WHOLE += [("ea", "mcm-device"), ("ppo", "mcm"), ("random", "nnpi-noisy")]
-WHOLE += [(variant, "training") for variant in ("annealing", "ea", "egrl", "random")]
-WHOLE += [("annealing", "training-penalise"), ("twin", "training")]
 LOOP = {("random", "toy-ragged"), ("random", "nnpi"), ("egrl", "toy-ragged"), ("ea", "nnpi")}
 LOOP |= {("annealing-chains", "toy-ragged"), ("random", "nnpi-noisy")}
 """What tests of the loop run: methods that are asked ahead by 0, 1 and 3 batches, with rounds and without."""
