@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from egrl.cli.main import main
-from egrl_training.steps.json_file import to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE_BOARD = f"{sys.executable} {ROOT / 'tests' / 'fake_board.py'}"
@@ -100,6 +99,7 @@ def subjects(folder: Path) -> list[Subject]:
     sys.path[:0] = [
         str(ROOT / folder) for folder in ("tests", "tools", "plugins/shard/tests", "plugins/training/tools")
     ]
+    from egrl_training.steps.json_file import to_json
     from make_sharding import make
     from make_training import unet
     from subjects import SMALL

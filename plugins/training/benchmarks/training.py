@@ -7,6 +7,8 @@
     python -m benchmarks.training -o FOLDER --steps 20 --limits 0.8 --offload   # ours with the host's memory as well
     python -m benchmarks.training -o FOLDER --table
 
+All benchmarks of this folder are run in the root of a clone, with PYTHONPATH=plugins/training.
+
 Each network is captured once with the times of its ops on this machine (FOLDER/NAME.json). PyTorch's solvers `dp`,
 `ilp` and `greedy` choose what to save at some budgets, `dp` at eleven from 0.05 to 1 besides, by their own estimate
 (flops) and by our measured times, so that the gain of the solver and of the times are told apart. `blocks` is

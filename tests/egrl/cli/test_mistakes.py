@@ -257,7 +257,7 @@ MISTAKES = [
     (
         "reproduce egr",
         "'egr'",
-        "reproduce: expected one of mcm, egrl, mmap, shard, tag or MODULE:NAME, found 'egr'; did you mean egrl?",
+        "found 'egr'; did you mean egrl?",
     ),
     ("reproduce egrl --share 0.5", "0.5", "--share: expected none for egrl, found 0.5"),
     ("chip nwe mine.toml", "'nwe'", "egrl chip: expected one of new, found 'nwe'; did you mean new?"),
