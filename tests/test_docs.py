@@ -56,6 +56,8 @@ MOST_WORDS = 800
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
 RUN_FOLDER = (ROOT / "docs" / "reference" / "run-folder.md").read_text(encoding="utf-8")
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
+PACKAGES = (*ROOMS, *(path.parent.name for path in ROOT.glob("plugins/*/*/__init__.py")))
+"""Those of plug-ins among them."""
 FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "plugins", "tools")
 SMALL = shlex.split(
     "--threads 1 --set method.network.width=8 --set method.network.depth=2"
@@ -276,7 +278,7 @@ def words_alone(text: str) -> list[str]:
 
 
 def test_no_page_shows_how_long_a_run_took_on_one_machine():
-    pages = [*DOCUMENTS, *(ROOT / "examples").rglob("*.md")]
+    pages = [*DOCUMENTS, *(ROOT / "examples").rglob("*.md"), *ROOT.glob("plugins/*/example/*.md")]
     shown = [path for path in pages if re.search(r"evaluations?, … s\b", path.read_text(encoding="utf-8"))]
     assert len(shown) >= 5
     for path in pages:
@@ -340,7 +342,7 @@ def test_every_path_and_every_name_of_the_code_exists(document):
     for span in spans(text):
         if re.fullmatch(rf"(?:{'|'.join(FOLDERS)})/[\w./-]*", span) and "NAME" not in span:
             assert (ROOT / span).exists(), f"{document.name}: {span}"
-        elif match := re.fullmatch(rf"((?:{'|'.join(ROOMS)})(?:\.\w+)+)(?:\(.*\))?", span):
+        elif match := re.fullmatch(rf"((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?:\(.*\))?", span):
             assert pkgutil.resolve_name(match.group(1)) is not None, f"{document.name}: {span}"
 
 

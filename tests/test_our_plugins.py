@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import grimp
 import pytest
 from plugged import ROOT, environment, install
 
@@ -19,6 +20,8 @@ from egrl.core import known_plugins
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl", "papers")
 LINT = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+GATE = ("training",)
+"""Plug-ins that `make test` builds and installs, which takes seconds each; this one has data of all kinds."""
 every_plugin = pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 
 
@@ -67,6 +70,18 @@ def test_egrl_has_no_name_of_it(plugin):
 
 
 @every_plugin
+def test_it_knows_neither_other_plug_ins_nor_papers_of_the_clone(plugin):
+    others = {package(other) for other in PLUGINS} - {package(plugin)} | {
+        "papers",
+        "tests",
+        "tools",
+        "benchmarks",
+    }
+    graph = grimp.build_graph(package(plugin), include_external_packages=True, cache_dir=None)
+    assert not others & {module.partition(".")[0] for module in graph.modules}
+
+
+@every_plugin
 def test_it_has_a_guide_and_tests_and_says_what_it_is(plugin):
     project = pyproject(plugin)["project"]
     assert project["name"] == f"egrl-{plugin.name}"
@@ -75,8 +90,15 @@ def test_it_has_a_guide_and_tests_and_says_what_it_is(plugin):
     assert "egrl" in project["dependencies"]
 
 
-@pytest.mark.slow
-@every_plugin
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        pytest.param(
+            plugin, id=plugin.name, marks=pytest.mark.slow if plugin.name in GATE else pytest.mark.exhaustive
+        )
+        for plugin in PLUGINS
+    ],
+)
 def test_it_is_whole_without_this_tree(plugin, tmp_path):
     source, folder = tmp_path / "source", tmp_path / "here"
     folder.mkdir()
