@@ -13,7 +13,19 @@ from egrl.cli.output import interrupted, sayer
 from workloads.errors import InputError
 
 
-@click.command(name="reproduce", short_help="a paper's experiments again, published numbers beside ours")
+class _Reproduce(click.Command):
+    """A command that lists the papers when it is asked for help."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        from egrl.reproduction.registry import list_papers
+
+        with formatter.section("Papers"):
+            formatter.write_dl(list(list_papers().items()))
+
+
+@click.command(
+    name="reproduce", cls=_Reproduce, short_help="a paper's experiments again, published numbers beside ours"
+)
 @click.argument("paper")
 @click.option("--quick", is_flag=True, help="small networks and budgets: minutes instead of hours")
 @click.option(
@@ -45,8 +57,6 @@ def command(
     as_json: bool,
 ) -> int:
     """Run a paper's experiments and write OUT/report.md with figures, published numbers beside ours.
-
-    PAPER is egrl, mcm, or one that a plug-in adds. Those of this package are run in a clone.
 
     egrl reproduce egrl --quick
     """

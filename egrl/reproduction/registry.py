@@ -7,13 +7,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from egrl.core import plugins
-from egrl.reproduction.shared import Say
+from egrl.core.known_plugins import offered
 from workloads.errors import InputError
 
-PAPERS = ("mcm", "egrl")
+if TYPE_CHECKING:
+    from egrl.reproduction.shared import Say
+
+PAPERS = ("egrl", "mcm")
 """The papers of a clone."""
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `egrl` and, in a clone, `papers`."""
@@ -37,6 +40,11 @@ class Paper:
     plan: Callable[[bool], Any]
     seconds: Callable[[Any, int], float]
     reproduce: Callable[[Any, Path, int, Say, int], Path]
+
+
+def list_papers() -> dict[str, str]:
+    """Name of every paper, and where it is: in a clone, in a plug-in, or in one that is not installed."""
+    return {**dict.fromkeys(PAPERS, "in a clone"), **offered(KIND.word), **plugins.origins(KIND)}
 
 
 def find_paper(name: str) -> Paper:

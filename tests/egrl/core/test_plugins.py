@@ -91,7 +91,7 @@ REFUSED = [
     (["things:number"], "egrl things:number: expected a command of click, found int things:number"),
     (["rum"], "egrl: expected one of run, watch, "),
     (["reproduce", "things:number"], "reproduce things:number: expected a Paper, found int things:number"),
-    (["reproduce", "tags"], "reproduce: expected one of mcm, egrl, "),
+    (["reproduce", "tags"], "reproduce: expected one of egrl, mcm, "),
     (
         ["list", "settings", "curves"],
         "list settings: expected one of nnpi, mmap, mcm, ",
