@@ -16,8 +16,14 @@ def check_comparable(name: str) -> None:
         pytest.skip(f"{reason}: `python tools/golden.py --write` on the last commit, then compare")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", golden.CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Where a cut search finds the same, so does a whole one.
+        pytest.param(name, marks=pytest.mark.exhaustive if case.cut else pytest.mark.slow)
+        for name, case in golden.CASES.items()
+    ],
+)
 def test_a_search_finds_what_it_found(name, tmp_path):
     check_comparable(name)
     now = golden.whole(golden.CASES[name], tmp_path / "run")
