@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PLUGINS := $(wildcard plugins/*/pyproject.toml)
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
@@ -57,16 +58,16 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# What running needs, and what developing needs besides.
+# What running needs; and what developing needs besides, all plug-ins among it.
 $(RUNS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(if $(TORCH_INDEX),$(PIP) --index-url $(TORCH_INDEX) torch)
 	$(PIP) --editable .
 	touch $(RUNS)
 
-$(STAMP): $(RUNS)
-	$(PIP) --editable ".[dev]"
+$(STAMP): $(RUNS) $(PLUGINS)
+	$(PIP) --editable ".[dev]" $(PLUGINS:%/pyproject.toml=--editable ./%)
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build *.egg-info plugins/*/*.egg-info plugins/*/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

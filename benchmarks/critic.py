@@ -41,10 +41,10 @@ from benchmarks.factors import frozen
 from benchmarks.lines import Lines
 from egrl.methods.parts_critic import residual
 from egrl.methods.parts_critic.family import Layout
+from egrl.reproduction.shared import interval_cell, mean_interval
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Evaluation
-from papers.shared import interval_cell, mean_interval
 from workloads.load import load
 
 MARKS = (25, 50, 100, 200, 400, 1000, 2000, 4000)

@@ -30,9 +30,9 @@ from benchmarks.scale import workload
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods.hybrid.sac import SacConfig
-from egrl.methods.muzero.agent import Agent
-from egrl.methods.muzero.config import PlayConfig
-from egrl.methods.muzero.method import game_of
+from egrl_muzero.agent import Agent
+from egrl_muzero.config import PlayConfig
+from egrl_muzero.method import game_of
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.problem import MmapProblem
 from policies.graph import Graph

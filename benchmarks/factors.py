@@ -54,10 +54,10 @@ from egrl.methods.twin import posterior, proposer
 from egrl.methods.twin.data import Data
 from egrl.methods.twin.inference import PRIOR, Inference
 from egrl.methods.twin.posterior import Beliefs, Posterior
+from egrl.reproduction.shared import interval_cell, paired, verdict
 from hwsim.family import Learnable
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from papers.shared import interval_cell, paired, verdict
 from population.evolve import Population
 from population.local_search import Immigrant
 from workloads.load import load

@@ -25,8 +25,8 @@ import egrl
 from analysis.means import geometric_mean
 from benchmarks.lines import Lines
 from egrl.core.proposals import START
+from egrl.reproduction.shared import interval_text, paired
 from egrl.runs.past_run import PastRun
-from papers.shared import interval_text, paired
 from workloads.zoo.mcm87 import split
 
 SAMPLES = (21, 126, 252, 504, 1000, 1500, 2000)

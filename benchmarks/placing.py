@@ -32,7 +32,7 @@ from benchmarks.lines import Lines
 from benchmarks.placing_pairs import TESTED, family_of
 from egrl.methods import placed
 from egrl.methods.hybrid import ranking
-from papers.shared import mean_interval
+from egrl.reproduction.shared import mean_interval
 
 MARKS = (5, 25, 50, 100, 200, 400, 1000, 2100)
 OLD = ("method.readout=greedy", "method.network.name=graph_unet")

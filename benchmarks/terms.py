@@ -46,13 +46,13 @@ from benchmarks.lines import Lines
 from egrl.methods.hybrid.critic import CriticMember
 from egrl.methods.parts_critic.terms import Posterior, TermsCritic
 from egrl.problems import build_problem
+from egrl.reproduction.shared import interval_text, paired
 from hwsim.mcm.family.family import McmFamily
 from hwsim.mmap.device import latency_s
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Evaluation, Keys, Mapping16
-from papers.mmap.plan import Plan as Programs
-from papers.shared import interval_text, paired
+from workloads.programs import program_names
 from workloads.zoo.mcm87 import split
 
 MARKS = (25, 50, 100, 300, 1000)
@@ -260,7 +260,7 @@ def workloads(problem: str, named: str) -> Sequence[str]:
         return [*parts.test, *parts.validation, *parts.training]
     if named:
         return named.split(",")
-    return parts.test if problem == "mcm" else Programs().suite
+    return parts.test if problem == "mcm" else tuple(program_names())
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ def search(
             which then is what is searched. Needed, unless `resume` is given.
         method: str, a name of `egrl list methods` or MODULE:NAME; the settings of a method, `EaConfig(…)` say; a
             MethodDefinition; or a function of a Context that gives a Method; default "": without a budget or a board
-            "auto"; else egrl, or the problem's own (mmap: revise; fft: tag; shard, banks, training: exact; plug-ins:
-            their own, or annealing).
+            "auto"; else egrl, or the problem's own (mmap: revise; plug-ins: their own, or
+            annealing).
         chip: str, a name of `egrl list chips`, or a chip file (.toml); a Chip or a Package; default "": the problem's
             first.
         out: path of the run folder, new or empty; True: `runs/<workload>-<method>-s<seed>-<n>`, as `egrl run` does;

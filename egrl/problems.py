@@ -2,59 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from egrl.core import mapping_file, plugins, typed_tables
-from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry
+from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry, memories_of, on_chips
 from hwsim.baseline import with_baseline
 from hwsim.problem import Problem
 from workloads.errors import InputError
 from workloads.references import failed
-
-
-def _given(value: Any, load: Callable[[str], Any]) -> Any:
-    """Load a name or a file; an object is returned unchanged."""
-    return load(value) if isinstance(value, str) else value
-
-
-def _on_chips(
-    problem: str,
-    config: type,
-    make: Callable[[Any, Any, Any], Problem],
-    load: tuple[Callable[[str], Any], Callable[[str], Any]],
-    chips: tuple[Callable[[], Sequence[str]], str],
-    describe: tuple[Callable[[Any], str], Callable[[Any], dict[str, Any]]],
-    paper: dict[str, Any] | None = None,
-    workloads: Callable[[], list[dict[str, object]]] = list,
-) -> ProblemDefinition:
-    """A problem with chips that ship: `load` has the loaders of workload and chip, `chips` their names and the default.
-
-    `describe` gives a line about a chip, and the other keys of `egrl list chips --json`.
-    """
-    load_workload, load_chip = load
-    names, first = chips
-
-    def described(name: str) -> dict[str, Any]:
-        chip = load_chip(name)
-        return {"summary": f"problem {problem}: {describe[0](chip)}", **describe[1](chip)}
-
-    return ProblemDefinition(
-        config,
-        lambda workload, chip, settings: make(
-            _given(workload, load_workload), _given(chip, load_chip), settings
-        ),
-        lambda: sorted(names(), key=lambda name: (name != first, name)),
-        described,
-        paper or {},
-        workloads,
-    )
-
-
-def _memories(chip: Any) -> dict[str, Any]:
-    return {"memories": [asdict(memory) for memory in chip.memories]}
 
 
 def _nnpi() -> ProblemDefinition:
@@ -64,7 +22,9 @@ def _nnpi() -> ProblemDefinition:
 
     loaders, paper = (load, load_chip), {"invalid": "penalise"}
     names = (chip_names, "nnpi")
-    return _on_chips("nnpi", NnpiConfig, NnpiProblem, loaders, names, (describe, _memories), paper, _networks)
+    return on_chips(
+        "nnpi", NnpiConfig, NnpiProblem, loaders, names, (describe, memories_of), paper, _networks
+    )
 
 
 def _mmap() -> ProblemDefinition:
@@ -76,7 +36,7 @@ def _mmap() -> ProblemDefinition:
         return {"cmem": asdict(chip.cmem), "hbm": asdict(chip.hbm)}
 
     loaders, paper = (load_program, load_chip), {"literal_copies": True}
-    return _on_chips(
+    return on_chips(
         "mmap", MmapConfig, MmapProblem, loaders, (chip_names, "tpuv4i"), (describe, both), paper, _programs
     )
 
@@ -88,60 +48,9 @@ def _mcm() -> ProblemDefinition:
     from workloads.load_partition import load_partition
 
     loaders, paper = (load_partition, load_package), {"model": "device"}
-    return _on_chips(
+    return on_chips(
         "mcm", McmConfig, McmProblem, loaders, (package_names, "mcm36"), (describe, asdict), paper
     )
-
-
-def _banks() -> ProblemDefinition:
-    from hwsim.banks.problem import BanksConfig, BanksProblem
-    from hwsim.nnpi.chip import chip_names, describe, load_chip
-    from workloads.load_program import load_program
-
-    loaders, names = (load_program, load_chip), (chip_names, "edge")
-    return _on_chips("banks", BanksConfig, BanksProblem, loaders, names, (describe, _memories))
-
-
-def _training() -> ProblemDefinition:
-    from hwsim.training.device import describe, device_names, load_device
-    from hwsim.training.problem import TrainingConfig, TrainingProblem
-    from workloads.load_training import load_training
-
-    loaders, names = (load_training, load_device), (device_names, "half")
-    return _on_chips(
-        "training", TrainingConfig, TrainingProblem, loaders, names, (describe, asdict), None, _steps
-    )
-
-
-def _fft() -> ProblemDefinition:
-    from hwsim.fft.files import check_chip, load_size
-    from hwsim.fft.problem import FftConfig, FftProblem
-
-    def build(workload: str, chip: str, config: Any) -> Problem:
-        check_chip(chip)
-        return FftProblem(load_size(workload), config)
-
-    def described(name: str) -> dict[str, Any]:
-        from hwsim.fft.cache import machine_name
-
-        return {"summary": f"problem fft: this machine ({machine_name()})"}
-
-    return ProblemDefinition(FftConfig, build, lambda: ["host"], described, {})
-
-
-def _shard() -> ProblemDefinition:
-    from hwsim.shard.problem import MESH, Shard, ShardConfig
-    from workloads.load_sharding import load_sharding
-
-    def build(workload: Any, chip: Any, config: Any) -> Problem:
-        if chip != MESH:
-            raise InputError(f"--chip: expected none, since the instance has the limit, found {chip!r}")
-        return Shard(_given(workload, load_sharding), config)
-
-    def described(name: str) -> dict[str, Any]:
-        return {"summary": "problem shard: accelerators of which the instance knows the costs and the limit"}
-
-    return ProblemDefinition(ShardConfig, build, lambda: [MESH], described, {})
 
 
 def _networks() -> list[dict[str, object]]:
@@ -176,22 +85,6 @@ def _programs() -> list[dict[str, object]]:
     ]
 
 
-def _steps() -> list[dict[str, object]]:
-    from workloads.load_training import describe, load_training
-    from workloads.steps import step_names
-
-    return [
-        {
-            "name": name,
-            "summary": f"step for --problem training: {sizes['ops']} ops, {sizes['seconds'] * 1e3:.1f} ms,"
-            f" {sizes['candidate_bytes'] / 2**20:.0f} MiB to keep or recompute",
-            **sizes,
-        }
-        for name in step_names()
-        for sizes in [describe(load_training(name))]
-    ]
-
-
 PROBLEMS: dict[str, ProblemEntry] = {
     "nnpi": ProblemEntry(
         "the memory of each weight and activation on a chip like Intel's NNP-I, in seconds an inference",
@@ -216,38 +109,6 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "workload.json",
         "chip.toml",
         _mcm,
-    ),
-    "fft": ProblemEntry(
-        "plans of fast Fourier transforms (--workload dft-N), in measured seconds on this machine",
-        "dft.json",
-        "machine.toml",
-        _fft,
-        "tag",
-        "dft-N, a DFT of N points (dft-4096)",
-    ),
-    "shard": ProblemEntry(
-        "how every op of a model is split over accelerators, in cost units of an instance (.json, .json.gz)",
-        "workload.json.gz",
-        "",
-        _shard,
-        "exact",
-        "a sharding instance (.json or .json.gz), in the format of the ASPLOS / EuroSys 2025 contest",
-    ),
-    "banks": ProblemEntry(
-        "the bank of memory of each tensor of a program that ExecuTorch or another compiler plans, in seconds a run",
-        "program.json",
-        "chip.toml",
-        _banks,
-        "exact",
-    ),
-    "training": ProblemEntry(
-        "which values a training step keeps for its backward pass within a limit of memory, in seconds a step",
-        "workload.json.gz",
-        "chip.toml",
-        _training,
-        "exact",
-        "a training step: a name, or a file (.json, .json.gz, .json.xz); `egrl list workloads` shows the names",
-        measured=Choice("twin", "steps are measured, and what the op times get wrong can be learned"),
     ),
 }
 

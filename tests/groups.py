@@ -22,9 +22,9 @@ BY_FIRST_WORD = ("tests/egrl/methods/test_conformance.py",)
 SLOW_S, OTHER_S = 2.0, 0.03
 """Seconds of a test, about, by its marker."""
 LONG_S = {
-    "tests/egrl/integrations/test_pytorch_compiled.py": 25.0,
+    "plugins/training/tests/test_pytorch_compiled.py": 25.0,
     "tests/egrl/runs/test_strange_folders.py": 20.0,
-    "tests/egrl/integrations/test_pytorch_steps.py": 20.0,
+    "plugins/training/tests/test_pytorch_steps.py": 20.0,
     "tests/egrl/runs/test_killed.py": 10.0,
     "tests/test_docs.py": 30.0,
     "tests/test_library_page.py": 12.0,

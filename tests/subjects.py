@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from make_training import decoder, unet
-
 from egrl.methods import METHODS, find_method
-from hwsim.banks.problem import BanksProblem
-from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
@@ -20,14 +16,9 @@ from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
-from hwsim.shard.problem import Shard
-from hwsim.training.device import Device
-from hwsim.training.problem import TrainingConfig, TrainingProblem
-from make_sharding import make
 from toys import ABLE, TOYS, ToyGrammar
 from workloads.load import load
 from workloads.load_program import load_program
-from workloads.load_sharding import parse
 
 
 def _noisy() -> Problem:
@@ -61,26 +52,9 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mcm": lambda: _mcm(McmConfig()),
     "mcm-device": lambda: _mcm(McmConfig(model="device")),
     "mcm-free": lambda: _mcm(McmConfig(solver=False)),
-    "fft": lambda: FftProblem(8, FftConfig(cost="model")),
-    "fft-64": lambda: FftProblem(64, FftConfig(cost="model")),
-    "shard": lambda: Shard(parse(make(7, nodes=7), "made", "made")),
-    "banks": lambda: BanksProblem(load_program("alexnet:backward=1"), load_chip("edge")),
-    "training": lambda: TrainingProblem(unet(2), None, TrainingConfig(fraction=0.6)),
-    "training-penalise": lambda: TrainingProblem(
-        decoder(1), None, TrainingConfig(fraction=0.9, invalid="penalise")
-    ),
-    "training-host": lambda: TrainingProblem(
-        unet(2), Device("host", memory_fraction=0.6, to_host_Bps=2e10, from_host_Bps=3e10)
-    ),
     "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},
 }
-
-
-@functools.cache
-def problem(name: str) -> Problem:
-    """The problem of that name, built once per process."""
-    return PROBLEMS[name]()
 
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -112,50 +86,14 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "revise": {"moves": 50},
     "twin": {"steps": 100, "candidates": 50},
-    "muzero": {
-        "slots": 8,
-        "imitations": 1,
-        "revise.moves": 20.0,
-        "simulations": 3,
-        "chunk": 8,
-        "updates": 1,
-        "replay": 40,
-        "greedy": 0.25,
-        "stray": 2.0,
-        "coherent_scale": 1.0,
-        "view.held": 16,
-        "view.map_cells": 8,
-        "view.map_steps": 16,
-        "view.profile_cells": 8,
-        "view.supply_steps": 8,
-        "view.offsets": 8,
-        "learner.batch": 4,
-        "learner.unroll": 2,
-        "learner.steps": 3,
-        "network.width": 8,
-        "network.hidden": 8,
-        "network.row_width": 4,
-        "network.map_channels": 2,
-        "network.bins": 11,
-        "network.support": 5.0,
-    },
 }
 """Settings that make the methods that learn, or work long between evaluations, small enough for tests."""
-
-EXHAUSTIBLE = ("fft", "toy-grammar")
-"""Problems with so few plans that methods which measure none twice end before the suite's budgets."""
-
-NEVER_TWICE = ("tag", "uct", "tag-parallel", "tag-printed", "uct-decisions")
-"""Variants that measure no plan twice."""
 
 ONE_SHOT = ("exact",)
 """Methods that finish before any budget is spent; `tests/egrl/runs/test_certificates.py` has theirs."""
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, SMALL.get(name, {})) for name in METHODS if name not in ONE_SHOT},
-    "tag-parallel": ("tag", {"parallel": 5, "s": 3}),
-    "tag-printed": ("tag", {"completions": "uniform"}),
-    "uct-decisions": ("uct", {"vertices": "decisions"}),
     "annealing-chains": ("annealing", {"chains": 4}),
     "annealing-distributions": ("annealing", {"space": "distributions"}),
     "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),
@@ -167,16 +105,40 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         {**SMALL["ppo"], "passes": 2, "begin": "outset", "outset": "nothing", "coupling": 0.0},
     ),
     "ppo-ragged-rounds": ("ppo", {**SMALL["ppo"], "rollouts": 7, "draw": "problem", "credit": "ran"}),
-    "muzero-puct-demonstrated": ("muzero", {**SMALL["muzero"], "search": "puct", "demonstrations": 1}),
-    "muzero-rules": ("muzero", {**SMALL["muzero"], "dynamics": "rules", "reanalyse": 0.0}),
-    "muzero-no-learning": ("muzero", {**SMALL["muzero"], "ablation": "no-learning"}),
-    "muzero-no-search": ("muzero", {**SMALL["muzero"], "ablation": "no-search"}),
     "ea-boltzmann": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 1.0}),
     "ea-gnn": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 0.0}),
 }
 """Method variants that the suite runs: name -> (method, settings)."""
 
 
+Problems = Mapping[str, Callable[[], Problem]]
+Variants = Mapping[str, tuple[str, dict[str, Any]]]
+_PLUGGED_PROBLEMS: dict[str, Callable[[], Problem]] = {}
+_PLUGGED_VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {}
+
+
+def take_part(problems: Problems, variants: Variants) -> None:
+    """Let a plug-in's problems and variants of methods take part in the suites that its tests take."""
+    _PLUGGED_PROBLEMS.update(problems)
+    _PLUGGED_VARIANTS.update(variants)
+
+
+def problems() -> Problems:
+    """All problems, those of plug-ins last."""
+    return PROBLEMS | _PLUGGED_PROBLEMS
+
+
+@functools.cache
+def problem(name: str) -> Problem:
+    """The problem of that name, built once per process."""
+    return problems()[name]()
+
+
+def variant_of(name: str) -> tuple[str, dict[str, Any]]:
+    """The method of a variant, and its settings."""
+    return (VARIANTS | _PLUGGED_VARIANTS)[name]
+
+
 def served(variant: str, problem: Problem) -> bool:
     """Whether the variant's method works on the problem."""
-    return find_method(VARIANTS[variant][0]).serves(problem) is None
+    return find_method(variant_of(variant)[0]).serves(problem) is None

@@ -15,6 +15,8 @@ from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl", "papers")
+PLUGGED = sorted(path.parent for path in ROOT.glob("plugins/*/*/__init__.py") if path.parent.name != "tests")
+"""The packages of plug-ins."""
 MOST_FILES_IN_EGRL = 8
 MOST_LINES = 500
 LONG = 60
@@ -27,12 +29,12 @@ SAMPLES = ("budgets.py", "test_architecture.py")
 @pytest.fixture(scope="module")
 def graph() -> grimp.ImportGraph:
     """Every import, those within functions and those for type checkers included."""
-    return grimp.build_graph(*ROOMS, cache_dir=None)
+    return grimp.build_graph(*ROOMS, *(package.name for package in PLUGGED), cache_dir=None)
 
 
 def sources() -> Iterator[Path]:
-    for room in ROOMS:
-        yield from sorted((ROOT / room).rglob("*.py"))
+    for folder in (*(ROOT / room for room in ROOMS), *PLUGGED):
+        yield from sorted(folder.rglob("*.py"))
 
 
 def circles(edges: list[tuple[str, str]]) -> list[list[str]]:

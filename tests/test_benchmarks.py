@@ -7,37 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from commands import module_of
-from players import agent, settings
 
 import egrl
-from benchmarks import critic, factors, shard_steps, terms, training_host, training_steps, twin_figure
-from benchmarks import training as training_benchmark
+from benchmarks import critic, factors, terms, twin_figure
 from egrl.methods.twin import posterior, proposer
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.shard.exact.reduce import reduce
-from hwsim.shard.exact.solve import Solver
-from make_sharding import make
-from subjects import PROBLEMS
 from workloads.load import load
-from workloads.load_sharding import load_sharding
-
-
-@pytest.mark.slow
-def test_the_agents_clocks_find_the_parts_that_they_are_named_after():
-    path = Path(__file__).resolve().parents[1] / "benchmarks" / "muzero.py"
-    benchmark = module_of(path)
-    player = agent(PROBLEMS["mmap"](), settings(**{"revise.moves": 5.0}))
-    player.work()
-    found, seconds = {}, 0.5
-    while len(found) < 6 and seconds < 500:  # every part is seldom reached at once on a busy machine
-        seconds *= 2
-        found = benchmark.shares(player, seconds)
-    assert set(found) == {"game", "encoding", "search", "revisions", "reanalyse", "gradient steps"}
-    assert min(found.values()) > 0
-    assert sum(found.values()) < 1
 
 
 def test_the_figure_of_the_twin_shows_a_mark_only_where_every_board_has_it():
@@ -135,43 +111,6 @@ def test_pages_have_the_tables_of_what_terms_teach(problem, data, capsys):
         assert line in page
 
 
-def test_the_page_of_training_has_the_tables_of_its_data():
-    docs = Path(__file__).resolve().parents[1] / "docs" / "results"
-    page = (docs / "training.md").read_text(encoding="utf-8")
-    plans_and_steps = training_benchmark.table(docs / "data" / "training").split("\n\n")
-    _, *steps_on_a_gpu = training_benchmark.table(docs / "data" / "training-gpu").split("\n\n")
-    host = training_host.table(docs / "data" / "training-host").split("\n\n")
-    for part in (*plans_and_steps, *steps_on_a_gpu, *host):  # rows of one table stand together
-        assert part.strip() in page
-
-
-class Patient(Solver):
-    """Works on until something valid is found, however long that takes."""
-
-    def work(self, seconds: float) -> None:
-        super().work(seconds)
-        while self.best_cost is None and not self.done:
-            super().work(seconds)
-
-
-@pytest.mark.slow
-def test_the_ablation_of_exact_on_sharding_takes_the_parts_out_and_puts_them_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(shard_steps, "Solver", Patient)
-    file = tmp_path / "made.json"
-    file.write_text(json.dumps(make(2, 120, 5, alike=0.4)))
-    sharding = load_sharding(str(file))
-    with shard_steps.without("all"):
-        merged = reduce(sharding).graph.nodes
-    with shard_steps.without("nor merging"):
-        assert reduce(sharding).graph.nodes > merged
-    assert reduce(sharding).graph.nodes == merged
-    rows = [row.split() for row in shard_steps.rows(str(file), 0.1, 2)]
-    assert len(rows) == len(shard_steps.VARIANTS)
-    ratios = [[float(word) for word in row[-3:]] for row in rows]
-    assert min(cost for *costs, _ in ratios for cost in costs) == 1.0
-    assert all(bound <= 1.0 for *_, bound in ratios)
-
-
 def test_arms_are_compared_on_the_boards_that_both_ran_on():
     def line(workload: str, arm: str, board: int, speedup: float) -> dict[str, object]:
         return {"workload": workload, "kind": "model", "board": board, "arm": arm, "marks": {"100": speedup}}
@@ -186,41 +125,6 @@ def test_arms_are_compared_on_the_boards_that_both_ran_on():
     assert networks == 3
     assert found is not None
     assert found["mean"] == pytest.approx(np.log(1.2 / 1.1))
-
-
-@pytest.mark.exhaustive
-def test_without_random_numbers_kept_the_gradients_of_the_rival_are_wrong():
-    chosen = training_steps.Where(small=True, device="cpu").training("gpt2")
-    wanted = training_steps.gradients(chosen, chosen.model)
-    errors = {}
-    for kept in (False, True):
-        torch._dynamo.reset()
-        with training_steps._budget(0.2, kept):
-            step = torch.compile(chosen.model, backend="aot_eager", dynamic=False)
-            found = training_steps.gradients(chosen, step)
-        errors[kept] = training_steps.gradient_error(wanted, found)
-    torch._dynamo.reset()
-    assert errors[True] < 1e-5
-    assert errors[False] > 0.1
-
-
-def test_means_are_of_rows_whose_rival_draws_nothing_twice(tmp_path):
-    def row(network: str, kind: str, ratio: float) -> dict[str, object]:
-        return {
-            "network": network,
-            "backend": "aot_eager",
-            "kind": kind,
-            "amount": 0.5,
-            "who": "ours",
-            "ratios": [ratio],
-        }
-
-    rows = [row("vit", "budget", 0.8), row("gpt2", "budget", 0.1), row("unet", "limit", 0.1)]
-    rows += [row("gpt2", training_steps.RANDOM_KEPT, 0.8)]
-    (tmp_path / "steps.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
-    (line,) = training_steps.mean_lines(tmp_path)
-    assert line.startswith("aot_eager, where `dp` draws nothing twice, at budgets: 0.800 of its time")
-    assert "over 2 networks" in line
 
 
 def test_the_page_of_boards_has_the_table_of_what_evaluations_say_one_number():

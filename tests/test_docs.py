@@ -18,6 +18,7 @@ import click
 import numpy as np
 import pytest
 from commands import module_of
+from pages import blocks, commands, spans, table
 
 import onnx_models
 from egrl.cli.list import KINDS
@@ -29,18 +30,17 @@ from egrl.methods import METHODS
 from egrl.problems import PROBLEMS
 from egrl.runs import summary
 from egrl.runs.config import RunOptions, resolve
-from hwsim.fft.files import load_size
 from hwsim.mmap.view.parts import parts
 from hwsim.stepwise import View
 from workloads.load import load, names
 from workloads.load_program import load_program
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("plugins/*/*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = (
     "start", "guides/searching", "guides/results", "guides/chips", "guides/transfer", "guides/programs",
-    "guides/modules", "guides/fft", "results/index",
+    "guides/modules", "results/index",
 )  # fmt: skip
 """Pages whose commands are run, after the README's and in this order, in one folder."""
 REPORTED = [README, *((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in PAGES)]
@@ -56,7 +56,9 @@ MOST_WORDS = 800
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
 RUN_FOLDER = (ROOT / "docs" / "reference" / "run-folder.md").read_text(encoding="utf-8")
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
-FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "tools")
+PACKAGES = (*ROOMS, *(path.parent.name for path in ROOT.glob("plugins/*/*/__init__.py")))
+"""Those of plug-ins among them."""
+FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "plugins", "tools")
 SMALL = shlex.split(
     "--threads 1 --set method.network.width=8 --set method.network.depth=2"
     " --set method.network.attention_heads=2 --set method.critic.width=8"
@@ -67,7 +69,7 @@ OWN_CODE = ("extending.md",)
 """Documents whose commands need the code that they show; `tests/test_extending.py` runs them."""
 OTHERS_FLAGS = {"--index-url"}
 """Flags of other programs than egrl."""
-READERS = {"mmap": load_program, "fft": lambda name: range(load_size(name))}
+READERS = {"mmap": load_program}
 """What reads the workloads of problems that have their own."""
 GIVEN_ONLY = {
     "start_mapping.json",
@@ -82,34 +84,6 @@ GIVEN_ONLY = {
     "transfer.json",
 }
 """Files of a run folder that are there only where a flag asks for them."""
-
-
-def blocks(text: str, language: str) -> list[str]:
-    """The fenced blocks in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-
-
-def spans(text: str) -> list[str]:
-    """What stands in backticks outside fenced blocks."""
-    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
-
-
-def table(text: str, heading: str) -> list[list[str]]:
-    """Cells of the first table whose first heading is `heading`."""
-    lines = text.splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith(f"| {heading} |"))
-    rows = []
-    for line in lines[first + 2 :]:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
-    return rows
-
-
-def commands(text: str) -> list[list[str]]:
-    """Arguments of every `egrl …` line in shell blocks."""
-    lines = [line for block in blocks(text, "sh") for line in block.splitlines()]
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("egrl ")]
 
 
 def parse(argv: list[str]) -> click.Context:
@@ -142,7 +116,6 @@ def shortened(argv: list[str]) -> list[str]:
         "--seconds": "1e-9",
     }
     short = [re.sub(r"generation-\d+", "generation-00000001", word) for word in argv]
-    short = [word.replace("dft-1024", "dft-64") for word in short]
     for flag, value in least.items():
         if flag in short:
             short[short.index(flag) + 1] = value
@@ -150,7 +123,7 @@ def shortened(argv: list[str]) -> list[str]:
         return short
     if not set(least) & set(short):
         short += ["--gens", "1"]
-    return short if {"--method", "fft", "mmap"} & set(short) else [*short, *SMALL]
+    return short if {"--method", "mmap"} & set(short) else [*short, *SMALL]
 
 
 @dataclass(frozen=True)
@@ -212,9 +185,13 @@ def test_every_command_parses_and_its_settings_exist(document):
     options = set(RunOptions.__dataclass_fields__)
     for argv in commands(document.read_text(encoding="utf-8")):
         context = parse(argv)
-        workload = context.params.get("workload")
-        if workload and not workload.endswith((".json", ".json.gz", ".onnx", ".pt2")):
-            read = READERS.get(context.params.get("problem"), load)
+        workload, problem = context.params.get("workload"), context.params.get("problem")
+        if (
+            workload
+            and problem in (None, "", *PROBLEMS)
+            and not workload.endswith((".json", ".json.gz", ".onnx", ".pt2"))
+        ):
+            read = READERS.get(problem, load)
             assert len(read(workload)) > 0
         if context.command.name == "run" and not (context.params["resume"] or context.params["config_file"]):
             given = {k: v for k, v in context.params.items() if k in options and v is not None}
@@ -223,8 +200,10 @@ def test_every_command_parses_and_its_settings_exist(document):
 
 
 def test_pages_show_every_command_and_every_kind_of_list():
-    shown = [argv for path in DOCUMENTS for argv in commands(path.read_text(encoding="utf-8"))]
-    assert {argv[0] for argv in shown} == set(COMMANDS)
+    pages = [path.read_text(encoding="utf-8") for path in DOCUMENTS if path.name not in OWN_CODE]
+    shown = [argv for page in pages for argv in commands(page)]
+    with click.Context(cli, info_name="egrl") as outer:
+        assert set(COMMANDS) <= {argv[0] for argv in shown} <= set(cli.list_commands(outer))
     assert {argv[1] for argv in shown if argv[0] == "list"} == set(KINDS)
 
 
@@ -299,7 +278,7 @@ def words_alone(text: str) -> list[str]:
 
 
 def test_no_page_shows_how_long_a_run_took_on_one_machine():
-    pages = [*DOCUMENTS, *(ROOT / "examples").rglob("*.md")]
+    pages = [*DOCUMENTS, *(ROOT / "examples").rglob("*.md"), *ROOT.glob("plugins/*/example/*.md")]
     shown = [path for path in pages if re.search(r"evaluations?, … s\b", path.read_text(encoding="utf-8"))]
     assert len(shown) >= 5
     for path in pages:
@@ -363,7 +342,7 @@ def test_every_path_and_every_name_of_the_code_exists(document):
     for span in spans(text):
         if re.fullmatch(rf"(?:{'|'.join(FOLDERS)})/[\w./-]*", span) and "NAME" not in span:
             assert (ROOT / span).exists(), f"{document.name}: {span}"
-        elif match := re.fullmatch(rf"((?:{'|'.join(ROOMS)})(?:\.\w+)+)(?:\(.*\))?", span):
+        elif match := re.fullmatch(rf"((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?:\(.*\))?", span):
             assert pkgutil.resolve_name(match.group(1)) is not None, f"{document.name}: {span}"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import module_of
+from pages import block, words
 
 import onnx_models
 from egrl.cli.main import main
@@ -27,11 +28,9 @@ PROGRAMS = {
     "quickstart/search.py": ["bert", "1"],
     "own_chip/own_chip.py": ["resnet18", "edge", "42"],
     "twin/save_measurements.py": ["alexnet", "30"],
-    "fft/convolve.py": ["64", "42"],
     "mmap_gym/play.py": ["rnn_2"],
     "network/own_network.py": ["alexnet", "42"],
     "operators/operators.py": ["alexnet", "42"],
-    "training/train.py": [],
     "transfer/transfer.py": ["resnet50", "resnet18,resnet34,vgg16", "1"],
 }
 """Program -> arguments with which it is brief and prints the words of its page."""
@@ -40,17 +39,6 @@ MOST_LINES = 60
 
 def page(folder: str) -> str:
     return (EXAMPLES / folder / "README.md").read_text(encoding="utf-8")
-
-
-def block(text: str, language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-    return found
-
-
-def words(text: str) -> list[str]:
-    """Lines without numbers (… is one), without how wide columns are, and without who found what."""
-    lines = [re.sub(r"\bby \w+$", "", line) for line in text.strip().splitlines()]
-    return [" ".join(re.sub(r"[\d,.…]+", "#", line).split()) for line in lines]
 
 
 def test_the_index_has_every_folder_and_every_folder_its_page():

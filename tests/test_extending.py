@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -120,6 +121,9 @@ def test_the_example_serves_every_command_once_it_is_installed(site, tmp_path):
             ["plot", "curves", "a", "b", "-o", "curves.png"],
             ["plot", "loads", "a", "-o", "loads.png", "--json"],
             ["run", "--workload", "alexnet", "--method", "climb", "--gens", "1", "--quiet", "--out", "c"],
+            ["export", "a", "--to", "rota", "-o", "rota.json"],
+            ["least", "--workload", "30"],
+            ["--help"],
         ],
         folder,
         site,
@@ -134,6 +138,19 @@ def test_the_example_serves_every_command_once_it_is_installed(site, tmp_path):
     assert outcome(folder / "a") == outcome(folder / "b")
     assert "climb" in told[8][1]
     assert '"figure": "loads"' in told[10][1]
+    assert sum(map(len, json.loads((folder / "rota.json").read_text()).values())) == 30
+    assert re.fullmatch(r"30 jobs on 4 cores: at least [\d.]+ s\n", told[13][1])
+    assert re.search(r"^ +least +A method, a problem, [^()]*\(egrl-balance", told[14][1], flags=re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_an_example_that_is_removed(tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    refused, listed = run_all([["least", "--workload", "30"], ["list", "methods"]], folder)
+    assert (refused[0], listed[0]) == (2, 0)
+    assert "egrl: expected one of run, watch, " in refused[2]
+    assert "climb" not in listed[1]
 
 
 @pytest.mark.slow

@@ -140,7 +140,11 @@ def main(folder: Path, runs: list[Path]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     egrl = [sys.executable, "-m", "egrl"]
     if not runs:
-        make = [sys.executable, str(Path(__file__).with_name("make_sharding.py")), "instance.json.gz"]
+        make = [
+            sys.executable,
+            str(Path(__file__).parents[1] / "plugins/shard/tests/make_sharding.py"),
+            "instance.json.gz",
+        ]
         subprocess.run([*make, "--nodes", "200", "--strategies", "6"], cwd=folder, check=True)
         for name, flags in SMALL.items():
             for seed in (0, 1) if name == "nnpi" else (0,):

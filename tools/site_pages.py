@@ -1,4 +1,5 @@
-"""Hooks of `mkdocs build`: pages made from code, from README.md and CHANGELOG.md, and links to files beside the site.
+"""Hooks of `mkdocs build`: pages made from code, README.md, CHANGELOG.md and plug-ins' guides, and links to files
+beside the site.
 
 Pages are read on the disk, too, where a link to a file of the code works. On the site it becomes the file's path.
 Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link. In place of one
@@ -37,7 +38,14 @@ from workloads.workload import Op
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
-FROM_FILES = {"index.md": ROOT / "README.md", "changelog.md": ROOT / "CHANGELOG.md"}
+FROM_FILES = {
+    "index.md": ROOT / "README.md",
+    "changelog.md": ROOT / "CHANGELOG.md",
+    **{
+        f"guides/{page.parent.name}{'' if page.stem == 'README' else f'-{page.stem}'}.md": page
+        for page in sorted(ROOT.glob("plugins/*/*.md"))
+    },
+}
 TABLE = re.compile(r"^\[[^\]]*\]\(([^)\s]+\.csv)\)$", flags=re.MULTILINE)
 CODE = re.compile(r"(?<=\n\n)\[[^\]]*\]\(([^)\s]+\.(?:py|sh))\)$", flags=re.MULTILINE)
 FENCE_OR_LINK = re.compile(r"^```.*?^```$|\[([^\]]*)\]\(([^)\s]+)\)", flags=re.DOTALL | re.MULTILINE)

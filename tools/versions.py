@@ -72,7 +72,10 @@ def tried(combination: Combination, jobs: str, tests: Sequence[str]) -> str:
     if not python.exists():
         subprocess.run([uv, "venv", "--quiet", "--python", interpreter, python.parents[1]], check=True)
     install = [uv, "pip", "install", "--quiet", "--python", python, "--resolution", combination.resolution]
-    done = subprocess.run([*install, "--editable", ".[dev]"], cwd=ROOT, capture_output=True, text=True)
+    editable = [
+        word for at in (".[dev]", *sorted(ROOT.glob("plugins/*/"))) for word in ("--editable", str(at))
+    ]
+    done = subprocess.run([*install, *editable], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         return f"failed: not installed: {' '.join(done.stderr.split())[:300]}"
     begun = time.monotonic()

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from egrl.cli.main import main
-from workloads.steps.json_file import to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE_BOARD = f"{sys.executable} {ROOT / 'tests' / 'fake_board.py'}"
@@ -97,10 +96,12 @@ class Subject:
 
 def subjects(folder: Path) -> list[Subject]:
     """Every problem, and every method on one that it serves."""
-    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
-    from make_training import unet
-
+    sys.path[:0] = [
+        str(ROOT / folder) for folder in ("tests", "tools", "plugins/shard/tests", "plugins/training/tools")
+    ]
+    from egrl_training.steps.json_file import to_json
     from make_sharding import make
+    from make_training import unet
     from subjects import SMALL
 
     shard, step = folder / "shard.json", folder / "step.json"

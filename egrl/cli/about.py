@@ -14,7 +14,7 @@ from egrl.core.version import VERSION
 
 
 def lines() -> Iterator[str]:
-    """Versions, machine, GPU and caches, one line each: name, two spaces or more, value."""
+    """Versions, machine, GPU, plug-ins and caches, one line each: name, two spaces or more, value."""
     found = [
         ("egrl", f"{VERSION} ({Path(__file__).parents[2]})"),
         ("python", f"{platform.python_version()} ({sys.executable})"),
@@ -31,7 +31,7 @@ def lines() -> Iterator[str]:
 
 def _processor() -> str:
     try:
-        from hwsim.fft.cache import machine_name
+        from hwsim.host import machine_name
 
         return machine_name()
     except ImportError:
@@ -54,7 +54,7 @@ def _gpu() -> str:
 
 
 def _packages() -> Iterator[tuple[str, str]]:
-    """The requirements of the package, and its extras that are installed."""
+    """The requirements of the package, its extras and its plug-ins that are installed."""
     try:
         required = metadata.requires("egrl") or []
     except metadata.PackageNotFoundError:  # run from a folder that was not installed
@@ -69,21 +69,16 @@ def _packages() -> Iterator[tuple[str, str]]:
         except metadata.PackageNotFoundError:
             if not extra:
                 yield name, "not installed"
+    groups = [group for group in metadata.entry_points().groups if group.startswith("egrl.")]
+    plugged = {entry.dist for group in groups for entry in metadata.entry_points(group=group)}
+    yield from sorted({(dist.name, dist.version) for dist in plugged if dist is not None})
 
 
 def _caches() -> Iterator[tuple[str, str]]:
-    """Where kernels and FFT plans are kept."""
+    """Where kernels are kept."""
     from hwsim import kernel_cache
 
     try:
         yield "kernels", f"compiled ones in {kernel_cache.folder()}"
     except FileNotFoundError as error:
         yield "kernels", f"compiled in every process: {error}"
-    try:
-        from hwsim.fft.cache import wisdom_path
-
-        path = wisdom_path()
-    except (FileNotFoundError, ImportError) as error:
-        yield "fft plans", str(error)
-    else:
-        yield "fft plans", f"{path}{'' if path.exists() else ' (none yet)'}"

@@ -13,7 +13,6 @@ import click
 from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
 from egrl.cli.problem_flags import run_or_flags
-from egrl.runs.text import counted
 from workloads.errors import InputError
 
 NAMED = 8
@@ -32,9 +31,7 @@ NAMED = 8
 )
 @click.option("--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE")
-@click.option(
-    "--align", type=int, help="every offset is a multiple of this many bytes [64; 16 of a .tflite model]"
-)
+@click.option("--align", type=int, default=64, help="every offset is a multiple of this many bytes [64]")
 @click.option(
     "--fixed",
     help="addresses to keep: a table (.csv) with op, head and offset_bytes, or an allocation (.json) of which the other"
@@ -43,9 +40,7 @@ NAMED = 8
 @click.option("--seconds", type=float, default=10.0, help="time limit of the search per memory [10]")
 @click.option("--seed", type=int, default=0, help="seed of the search [0]")
 @click.option("--format", "form", type=OneOf(["json", "csv"]), help="format of the file [json]")
-@click.option(
-    "-o", "--output", help="file to write [RUN/allocation.json or .csv; none without RUN, or of a .tflite]"
-)
+@click.option("-o", "--output", help="file to write [RUN/allocation.json or .csv; none without RUN]")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(
     run: str | None,
@@ -54,7 +49,7 @@ def command(
     problem: str | None,
     chip: str | None,
     settings: tuple[str, ...],
-    align: int | None,
+    align: int,
     fixed: str | None,
     seconds: float,
     seed: int,
@@ -63,16 +58,13 @@ def command(
     as_json: bool,
 ) -> int:
     """Give each tensor of a run's best mapping an offset in its memory, by lifetime; exit code 1 where one cannot be
-    packed. Of a model of TensorFlow Lite (.tflite) in place of a run, plan the arena of TensorFlow Lite Micro.
+    packed.
 
     \b
     egrl allocate runs/bert-egrl-s0-1
     egrl allocate --workload bert --mapping best_mapping.json --format csv -o allocation.csv
     egrl allocate runs/bert-egrl-s0-1 --fixed addresses.csv
-    egrl allocate model.tflite -o planned.tflite
     """
-    arena = run is not None and run.lower().endswith(".tflite")
-    align = (16 if arena else 64) if align is None else align
     if align < 1 or align > 2**40 or seed < 0 or not (seconds >= 0 and math.isfinite(seconds)):
         raise InputError(
             "--align, --seconds, --seed: expected a number of bytes from 1 to 2^40, a time and a number not below 0,"
@@ -81,9 +73,6 @@ def command(
     if output is not None:
         output_file(output)
     flags = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
-    if arena and run is not None:
-        given = flags | {"--set": settings or None, "--format": form, "--fixed": fixed}
-        return _arena(run, given, align, seconds, seed, output, as_json)
     return _mapping(run, flags, settings, align, fixed, seconds, seed, form or "json", output, as_json)
 
 
@@ -118,49 +107,6 @@ def _mapping(
         click.echo(f"kept: {counted(len(given), 'offset')} of {fixed}")
     if not report["packed"]:
         raise RunFailure(failure(report, seconds))
-    return 0
-
-
-def _arena(
-    file: str,
-    given: Mapping[str, object],
-    align: int,
-    seconds: float,
-    seed: int,
-    output: str | None,
-    as_json: bool,
-) -> int:
-    """Plan the arena of a .tflite model; `given` are flags that are of no use there (None: not given)."""
-    from egrl.core import atomic
-    from egrl.integrations.tflite import model_file, plan
-
-    for flag, value in given.items():
-        if value is not None:
-            raise InputError(f"{flag}: expected with a run or --workload, found with {file}")
-    if output is not None:
-        output_file(output, ".tflite")
-        if Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
-            raise InputError(f"--output {output}: expected another file than the model, found the same")
-    if align % plan.ALIGN_BYTES:
-        raise InputError(
-            f"--align: expected a multiple of {plan.ALIGN_BYTES} for a .tflite model, found {align}"
-        )
-    found = plan.plan(model_file.read(file), align, seconds, seed)
-    if output is not None:
-        atomic.write_named(Path(output), found.written())
-    if as_json:
-        click.echo(json.dumps({**found.document(), "model": file, "output": output}))
-        return 0
-    limit = "no plan is lower" if found.proved else f"no plan is below {found.lowest_bytes:,}"
-    click.echo(
-        f"{Path(file).name}: {len(found.model.arena)} tensors in {found.height_bytes:,} bytes; {limit}"
-    )
-    if found.model.left:
-        click.echo(
-            f"left to the runtime: {counted(found.model.left, 'tensor')} without a size or of other subgraphs"
-        )
-    if output is not None:
-        click.echo(f"written: {output}")
     return 0
 
 

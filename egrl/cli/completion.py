@@ -5,6 +5,7 @@ The shell asks click for it, which asks a parameter's type (`egrl` with `_EGRL_C
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -47,30 +48,35 @@ def with_names(command: click.Command) -> click.Command:
 
 
 def _workloads(given: Mapping[str, Any]) -> Sequence[str]:
-    if given.get("problem") == "mmap":
+    from egrl.problems import KIND, find_problem
+    from egrl.runs.config import RunOptions
+
+    problem = given.get("problem") or RunOptions.problem
+
+    if KIND.refers(problem):  # a key that is pressed runs no code
+        return ()
+    if problem not in KIND.own:
+        return [str(entry["name"]) for entry in find_problem(problem).load().workloads()]
+    if problem == "mmap":
         from workloads.programs import program_names
 
         return program_names()
     from workloads.load import all_names
     from workloads.zoo.mcm87 import MCM87_NAME, SIZES
 
-    return (
-        () if given.get("problem") == "fft" else [*all_names(), *(f"{MCM87_NAME}:{part}" for part in SIZES)]
-    )
+    return [*all_names(), *(f"{MCM87_NAME}:{part}" for part in SIZES)]
 
 
-def _methods(given: Mapping[str, Any]) -> Sequence[str]:
-    from egrl.core.plugins import installed
-    from egrl.methods import KIND
+def _of(module: str) -> Names:
+    """The names of the registry in a module: the package's own, then those of plug-ins."""
 
-    return [*KIND.own, *installed(KIND)]
+    def names(given: Mapping[str, Any]) -> Sequence[str]:
+        from egrl.core.plugins import installed
 
+        kind = importlib.import_module(module).KIND
+        return [*kind.own, *installed(kind)]
 
-def _problems(given: Mapping[str, Any]) -> Sequence[str]:
-    from egrl.core.plugins import installed
-    from egrl.problems import KIND
-
-    return [*KIND.own, *installed(KIND)]
+    return names
 
 
 def _chips(given: Mapping[str, Any]) -> Sequence[str]:
@@ -82,22 +88,17 @@ def _chips(given: Mapping[str, Any]) -> Sequence[str]:
     return () if KIND.refers(problem) else find_problem(problem).load().chips()
 
 
-def _figures(given: Mapping[str, Any]) -> Sequence[str]:
-    from egrl.core.plugins import installed
-    from egrl.figures import KIND
-
-    return [*KIND.own, *installed(KIND)]
-
-
 NAMES: dict[str, Names] = {
     "--workload": _workloads,
     "--workloads": _workloads,
     "--validation": _workloads,
-    "--method": lambda given: ["auto", *_methods(given)],
-    "--methods": _methods,
-    "--problem": _problems,
+    "--method": lambda given: ["auto", *_of("egrl.methods")(given)],
+    "--methods": _of("egrl.methods"),
+    "--problem": _of("egrl.problems"),
     "--chip": _chips,
     "--like": _chips,
-    "figure": _figures,
+    "figure": _of("egrl.figures"),
+    "--to": _of("egrl.runs.plan_export"),
+    "paper": _of("egrl.reproduction.registry"),
 }
 """Flag or argument -> the names that it takes."""

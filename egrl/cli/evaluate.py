@@ -54,7 +54,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Score a run's best mapping, or another one, and say where its cost goes: op by op (nnpi), chip by chip (mcm), or
-    to the nodes that cost the most and fill the memory (shard, training).
+    to the nodes that cost the most and fill the memory.
 
     \b
     egrl evaluate runs/bert-egrl-s0-1

@@ -44,8 +44,7 @@ SECONDS = 10.0
 @click.option("--no-fuse", is_flag=True, help="if the model was imported with --no-fuse")
 @click.option(
     "--to",
-    type=OneOf(["executorch", "pytorch"]),
-    help="a plan for that compiler, of a run of the problem banks (executorch) or training (pytorch)",
+    help="a plan for that compiler: the exports of plug-ins",
 )
 @click.option(
     "--align", type=int, default=64, help="csv, onnx: every address is a multiple of this many bytes [64]"
@@ -68,7 +67,7 @@ def command(
 
     egrl export runs/model --format onnx --model model.onnx -o mapped.onnx
 
-    egrl export runs/model-exact-s0-1 --to executorch -o plan.json
+    egrl export runs/step-exact-s0-1 --to pytorch -o plan.json
     """
     from egrl.core import atomic, mapping_file
     from egrl.runs import mapping_export
@@ -165,28 +164,21 @@ def _addresses(
 
 
 def _plan(run: str, output: str, problem: str, to: str, others: Mapping[str, object]) -> int:
-    """Write the best mapping of a run as a plan that another compiler applies.
-
-    `apply_plan` of `egrl.integrations.executorch` reads the one, with offsets; `memory_limit` of
-    `egrl.integrations.pytorch` the other.
-    """
+    """Write the best mapping of a run as a plan that another compiler applies."""
     from egrl.core import atomic
     from egrl.runs.past_run import PastRun
+    from egrl.runs.plan_export import find_export
 
     for flag, value in others.items():
         if value is not None:
             raise InputError(f"{flag}: expected without --to {to}, found both")
+    export = find_export(to)
     output_file(output, ".json")
     past = PastRun.read(Path(run), problem)
-    if to == "executorch":
-        from egrl.integrations.executorch import plan_file
-
-        text = plan_file.dumps(past.problem, past.best_mapping(), SECONDS, 0)
-    else:
-        from egrl.integrations.pytorch.plan import of_run
-
-        text = of_run(past.problem, past.best_mapping())
+    text = export(past)
+    if not isinstance(text, str):
+        raise InputError(f"--to {to}: expected the text of a file, found {type(text).__name__}")
     atomic.write_named(Path(output), text)
-    about, name = past.problem.about, {"executorch": "ExecuTorch", "pytorch": "PyTorch"}[to]
-    click.echo(f"{output}: {about.workload} on {about.chip}, a plan for {name}")
+    about = past.problem.about
+    click.echo(f"{output}: {about.workload} on {about.chip}, a plan for {to}")
     return 0

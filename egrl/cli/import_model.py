@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from egrl.cli.names import OneOf
 from egrl.cli.output import output_file, readable, remark
 from egrl.runs.text import counted
 from workloads.errors import InputError
@@ -50,21 +49,6 @@ if TYPE_CHECKING:
     help="HLO: a donated parameter and the result in its memory share a place in the game, too",
 )
 @click.option(
-    "--to",
-    type=OneOf(["executorch"]),
-    help="of an exported program (.pt2) the program that ExecuTorch plans, for the problem banks; needs --trust",
-)
-@click.option(
-    "--trust",
-    is_flag=True,
-    help="with --to executorch: PyTorch's loader may run code that the file holds; without --to none of it is run",
-)
-@click.option(
-    "--backend",
-    type=OneOf(["aot_eager", "inductor"]),
-    help="of a training step (.py): the backend of torch.compile that will run it [aot_eager]",
-)
-@click.option(
     "--json", "as_json", is_flag=True, help="print one JSON document: sizes, remarks, nodes of each op"
 )
 def command(
@@ -75,15 +59,11 @@ def command(
     no_fuse: bool,
     allow_unknown: bool,
     boundary_aliases: bool,
-    to: str | None,
-    trust: bool,
-    backend: str | None,
     as_json: bool,
 ) -> int:
     """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2); or a program file,
     for the problem mmap, of scheduled HLO text (.hlo, .hlo.gz, .txt); or an instance file, for the problem mcm, of a
-    profiled placement instance (.json, .json.gz); or a training step, for the problem training, of a Python file whose
-    build() returns a loss function and its inputs (.py, which is run).
+    profiled placement instance (.json, .json.gz).
 
     egrl import model.onnx -o model.json --dim batch=1
 
@@ -97,23 +77,13 @@ def command(
 
     of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
     unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
-    if model.lower().endswith(".py"):
-        output_file(output, ".json")
-        others = {"--to": to is not None, "--trust": trust}
-        _refuse(of_models | unpriced | others, "a training step (.py)")
-        return _training(model, output, backend or "aot_eager", as_json)
-    _refuse({"--backend": backend is not None}, model, "a training step (.py)")
     placement = model.lower().endswith(ENDINGS)
     if not is_model(model) and not is_hlo(model) and not placement:
         raise InputError(
-            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text),"
-            f" in {' or '.join(ENDINGS)} (a placement instance) or in .py (a training step)"
+            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text)"
+            f" or in {' or '.join(ENDINGS)} (a placement instance)"
         )
     output_file(output, ".json")
-    if to is not None:
-        _refuse(of_models | unpriced, "--to executorch")
-        return _executorch(model, output, trust, as_json)
-    _refuse({"--trust": trust}, model, "--to executorch")
     if placement:
         _refuse(of_models | unpriced, "a placement instance")
         return _instance(model, output, as_json)
@@ -206,54 +176,14 @@ def _instance(file: str, output: str, as_json: bool) -> int:
     return 0
 
 
-def _training(model: str, output: str, backend: str, as_json: bool) -> int:
-    """Write the training step that a file of Python builds, and say what is in it."""
-    from egrl.core import atomic
-    from egrl.integrations.pytorch.capture import import_step
-    from workloads.steps.json_file import to_json
-    from workloads.text import size_text
-
-    step = import_step(model, backend)
-    atomic.write_named(Path(output), to_json(step))
-    size = sum(step.values[number].size_bytes for number in step.candidates)
-    document = {
-        "kind": "import",
-        "version": 1,
-        "model": model,
-        "workload": output,
-        "name": step.name,
-        "ops": len(step.ops),
-        "values": len(step.candidates),
-        "value_bytes": size,
-        "seconds": sum(op.seconds for op in step.ops),
-    }
-    if as_json:
-        click.echo(json.dumps(document, allow_nan=False))
-    else:
-        click.echo(
-            f"{step.name}: {counted(len(step.ops), 'op')}, {document['seconds']:.3f} s one by one,"
-            f" {counted(len(step.candidates), 'value')} to keep or compute again, {size_text(size)}"
-        )
-        click.echo(f"workload file: {output}")
-    return 0
-
-
 def _program(model: str, output: str, boundary_aliases: bool, allow_unknown: bool, as_json: bool) -> int:
     from workloads.importers.hlo import read
 
     imported = read(model, boundary_aliases, allow_unknown)
-    return _write_program(imported.program, imported.remarks, model, output, as_json)
+    return write_program(imported.program, imported.remarks, model, output, as_json)
 
 
-def _executorch(model: str, output: str, trust: bool, as_json: bool) -> int:
-    from egrl.integrations.executorch import import_program
-
-    if not model.lower().endswith(".pt2"):
-        raise InputError(f"--to executorch: expected an exported program (.pt2), found {model}")
-    return _write_program(import_program(model, trust=trust), (), model, output, as_json)
-
-
-def _write_program(program: Program, remarks: Sequence[str], model: str, output: str, as_json: bool) -> int:
+def write_program(program: Program, remarks: Sequence[str], model: str, output: str, as_json: bool) -> int:
     """Write a program file and say what is in it."""
     from egrl.core import atomic
     from workloads.load_program import describe

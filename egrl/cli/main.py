@@ -1,7 +1,7 @@
 """The command line. Each command is a file beside this one, imported only when it is used.
 
-Exit codes: 0 done; 1 the board, the disk or the program failed, a memory cannot be packed, or a step does not fit;
-2 the input is wrong; 130 interrupted.
+Exit codes: 0 done; 1 the board, the disk or the program failed, a memory cannot be packed; 2 the input
+is wrong; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from egrl.cli.names import NamedGroup, message_of
+from egrl.core import plugins
 from egrl.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -41,29 +42,40 @@ COMMANDS: dict[str, str] = {
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",
     "import": "make a workload file of a model: ONNX, an exported PyTorch program, HLO",
-    "fits": "whether a training step fits in memory, before it runs",
     "list": "list workloads, chips, methods or problems",
 }
 
 MODULES: dict[str, str] = {"import": "import_model"}
 """Commands whose file has another name, because theirs is a keyword of Python."""
 
+KIND = plugins.Kind("command", "egrl", tuple(COMMANDS), "a command of click")
+"""What plug-ins of the group `egrl.commands` are."""
+
 TORCH = {"torch": "torch", "torch_geometric": "torch-geometric"}
 """Modules that only networks need, with the names to install."""
 
 
 class _Lazy(NamedGroup):
-    """A group whose commands are imported on use, so that `egrl --help` is quick."""
+    """A group whose commands are imported on use, so that `egrl --help` is quick; those of plug-ins come last."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *plugins.installed(KIND)]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
+        """The command. InputError where it is of a plug-in that cannot be used, or that is not installed."""
         from egrl.cli.completion import with_names
 
-        return with_names(importlib.import_module(f"egrl.cli.{MODULES.get(name, name)}").command)
+        if name in COMMANDS:
+            return with_names(importlib.import_module(f"egrl.cli.{MODULES.get(name, name)}").command)
+        known_only = (
+            context.resilient_parsing
+        )  # a shell asks what could follow: that runs no code that it names
+        if name.startswith("-") or (known_only and name not in plugins.installed(KIND)):
+            return None
+        found = plugins.find(KIND, name)
+        if not isinstance(found.thing, click.Command):
+            raise found.refuse(plugins.described(found))
+        return with_names(found.thing)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands that begin so, none of which is imported for it; options as click offers them."""
@@ -71,11 +83,20 @@ class _Lazy(NamedGroup):
 
         if incomplete and not incomplete[0].isalnum():
             return click.Command.shell_complete(self, ctx, incomplete)
-        return [CompletionItem(name, help=COMMANDS[name]) for name in COMMANDS if name.startswith(incomplete)]
+        return [
+            CompletionItem(name, help=says)
+            for name, says in _summaries().items()
+            if name.startswith(incomplete)
+        ]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(_summaries().items()))
+
+
+def _summaries() -> dict[str, str]:
+    """A line about each command, none of which is imported for it."""
+    return COMMANDS | plugins.origins(KIND)
 
 
 def _verbose(context: click.Context, option: click.Parameter, value: bool) -> None:

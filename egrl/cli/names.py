@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import click
@@ -66,9 +67,10 @@ def _commands_with(option: str, context: click.Context) -> list[str]:
     root, found = context.find_root(), []
     if isinstance(root.command, click.Group):
         for name in root.command.list_commands(root):
-            command = root.command.get_command(root, name)
-            if command is not None and any(option in each.opts for each in command.params):
-                found.append(f"`{root.command_path} {name}`")
+            with contextlib.suppress(InputError):  # of a plug-in that cannot be used
+                command = root.command.get_command(root, name)
+                if command is not None and any(option in each.opts for each in command.params):
+                    found.append(f"`{root.command_path} {name}`")
     return found if len(found) <= 3 else []
 
 

@@ -25,9 +25,7 @@ from egrl.cli.output import interrupted
     metavar="W[,W2…]",
     help="workloads that choose among the policies saved on the way [those trained on]",
 )
-@click.option(
-    "--method", default="es", help="how to train: es, ppo, or muzero (problems that are games, as mmap) [es]"
-)
+@click.option("--method", default="es", help="how to train: es, ppo, or a plug-in's [es]")
 @flags.budget("1000 generations", "over all workloads")
 @click.option(
     "--save-every",
@@ -53,7 +51,7 @@ from egrl.cli.output import interrupted
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="problem.KEY=VALUE or method.KEY=VALUE (muzero: network.ids is 0 here, as other workloads need it)",
+    help="problem.KEY=VALUE or method.KEY=VALUE",
 )
 @click.option("--out", required=True, help="folder of the pre-training; an existing one goes on")
 @flags.output("pretraining.json")
@@ -82,8 +80,7 @@ def command(
 
     egrl pretrain --workloads resnet50,bert,unet --validation resnet18 --out pretrained
 
-    egrl run --workload gpt2 --init pretrained/policy.safetensors goes on from it (of muzero: --method muzero
-    --set method.network.ids=0).
+    egrl run --workload gpt2 --init pretrained/policy.safetensors goes on from it.
     """
     from egrl.cli.names import several_workloads
     from egrl.core import typed_tables

@@ -1,29 +1,32 @@
-"""egrl reproduce: a paper's experiments again, with a report. They are in `papers/` of a clone."""
+"""egrl reproduce: a paper's experiments again, with a report."""
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import click
 
 from egrl.cli import flags
-from egrl.cli.names import OneOf
 from egrl.cli.output import interrupted, sayer
 from workloads.errors import InputError
 
-PAPERS = ("mmap", "mcm", "tag", "egrl", "shard")
-"""Names of the papers: each has a folder of `papers/`."""
-ROOT = Path(__file__).resolve().parents[2]
-"""The folder that holds `egrl` and, in a clone, `papers`."""
+
+class _Reproduce(click.Command):
+    """A command that lists the papers when it is asked for help."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        from egrl.reproduction.registry import list_papers
+
+        with formatter.section("Papers"):
+            formatter.write_dl(list(list_papers().items()))
 
 
-@click.command(name="reproduce", short_help="a paper's experiments again, published numbers beside ours")
-@click.argument("paper", type=OneOf(list(PAPERS)))
+@click.command(
+    name="reproduce", cls=_Reproduce, short_help="a paper's experiments again, published numbers beside ours"
+)
+@click.argument("paper")
 @click.option("--quick", is_flag=True, help="small networks and budgets: minutes instead of hours")
 @click.option(
     "--out",
@@ -32,12 +35,12 @@ ROOT = Path(__file__).resolve().parents[2]
 @click.option(
     "--instances",
     metavar="FOLDER",
-    help="where the instances of shard are (.json, .json.gz); needed for it alone",
+    help="where the instances are, of a paper that does not ship them (.json, .json.gz)",
 )
 @click.option(
     "--share",
     type=click.FloatRange(0.001, 1.0),
-    help="what shard has of the contest's seconds; for it alone [1]",
+    help="of the seconds that the paper has, where --instances is needed [1]",
 )
 @flags.jobs()
 @flags.workers()
@@ -58,9 +61,10 @@ def command(
     egrl reproduce egrl --quick
     """
     from egrl.core.interrupts import Interrupted
+    from egrl.reproduction.registry import find_paper
 
-    module = experiments(paper)
-    plan = module.Plan.quick() if quick else module.Plan()
+    experiments = find_paper(paper)
+    plan = experiments.plan(quick)
     if hasattr(plan, "instances") != (instances is not None):
         wanted = "a folder of instances" if instances is None else f"none for {paper}"
         raise InputError(f"--instances: expected {wanted}, found {instances or 'none'}")
@@ -71,13 +75,13 @@ def command(
     folder = Path(out or f"reproduce-{paper}{'-quick' if quick else ''}")
 
     say = sayer("reproduce", quiet)
-    minutes = module.seconds(plan, jobs) / 60
+    minutes = experiments.seconds(plan, jobs) / 60
     say(
         f"about {minutes:.0f} minutes with {jobs} job{'s' if jobs > 1 else ''} at once, less what is already in"
         f" {folder}; Ctrl-C stops, the same command goes on"
     )
     try:
-        report = module.reproduce(plan, folder, jobs, say, workers)
+        report = experiments.reproduce(plan, folder, jobs, say, workers)
     except Interrupted as stop:
         return interrupted(quiet, stop)
     if as_json:
@@ -88,19 +92,3 @@ def command(
     if not quiet:
         click.echo(f"report: {report}")
     return 0
-
-
-def experiments(paper: str) -> ModuleType:
-    """The module of a paper's experiments: `Plan`, `seconds` and `reproduce`.
-
-    Raises:
-        InputError: the package is installed without its repository.
-    """
-    if not (ROOT / "papers" / paper / "run.py").is_file():
-        raise InputError(
-            "egrl reproduce: expected a clone of the repository, found the installed package, which does not include"
-            " the papers' experiments; clone the repository and run `pip install -e .` there"
-        )
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
-    return importlib.import_module(f"papers.{paper}.run")

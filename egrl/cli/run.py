@@ -11,11 +11,11 @@ from typing import Any, get_args, get_type_hints
 import click
 
 from egrl.cli import flags
-from egrl.cli.names import OneOf
 from egrl.cli.output import interrupted
 from egrl.core import typed_tables
 from egrl.runs.config import RunOptions
 from workloads.errors import InputError
+from workloads.nearest import one_of
 
 
 def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -39,10 +39,12 @@ def ablation_setting(method: str, ablation: str) -> str:
     """The `--set` argument that leaves a part of a method out. InputError if the method has no such part."""
     from egrl.methods import find_method
 
-    if "ablation" not in dict(typed_tables.leaves(find_method(method).config)):
-        raise InputError(
-            f"--ablation {ablation}: expected a method with parts to leave out (muzero), found {method}"
-        )
+    hint = dict(typed_tables.leaves(find_method(method).config)).get("ablation")
+    if hint is None:
+        raise InputError(f"--ablation {ablation}: expected a method with parts to leave out, found {method}")
+    parts = [part for part in get_args(hint) if part != "none"]
+    if ablation not in parts:
+        raise InputError(f"--ablation: {one_of(ablation, parts)}")
     return f"method.ablation={ablation}"
 
 
@@ -86,9 +88,7 @@ def exact_hint(summary: Mapping[str, Any]) -> str:
 )
 @click.option(
     "--ablation",
-    type=OneOf(["no-learning", "no-search", "no-revision"]),
-    help="without a part of the method (muzero): search by the game's rules alone, the policy network alone, or no"
-    " revised games",
+    help="without this part of the method, one of its setting `ablation`: see `egrl list settings METHOD`",
 )
 @click.option(
     "--report",

@@ -62,7 +62,6 @@ def command(
 ) -> int:
     """Place the policies that runs (or pre-trainings) saved on other workloads, with no training.
 
-    An agent of method muzero needs `egrl run --set method.network.ids=0`, or `egrl pretrain`, to be placed elsewhere.
     Leaves transfer.json in each folder, from which `egrl plot transfer` draws.
 
     egrl transfer runs/bert-egrl-s0-1 --workload resnet50,resnet101

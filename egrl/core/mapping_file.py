@@ -179,7 +179,7 @@ def read_named(path: str, problem: Problem) -> tuple[Mapping16, str]:
         _refuse_table(problem, path, "a table")
         return _mapping_of_rows(mapping_table.rows_of_csv(text, path, problem.space), path, problem), ""
     document = parse_object(text, path, KIND)
-    if document.get("kind") == mapping_table.PLAN:
+    if mapping_table.PLACED in document and "mapping" not in document:
         plan = _numbered(mapping_table.rows_of_plan(document, path, problem.space), path)
         return _mapping_of_rows(plan, path, problem), ""
     judge(document, path, KIND, VERSION)

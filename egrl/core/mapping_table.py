@@ -33,8 +33,8 @@ DELIMITERS = ",;\t"
 OTHERS = "others"
 """Key of a model's metadata with the ops that none of its nodes names, such as those inside a branch: JSON."""
 NONE = ("", "-")
-PLAN = "executorch-plan"
-"""Kind of a plan that `egrl export --to executorch` writes."""
+PLACED = "tensors"
+"""Key of a compiler's plan with what it places, in place of a mapping: objects with `tensor` and `bank`."""
 
 
 def cells_of_csv(text: str, where: str) -> tuple[list[str], dict[str, dict[str, str]]]:
@@ -96,11 +96,13 @@ def check_size(node: str, head: str, size: object, where: str, space: Space) -> 
 
 
 def rows_of_plan(document: Mapping[str, Any], where: str, space: Space) -> list[dict[str, str]]:
-    """One object per tensor of a plan for ExecuTorch; its offsets are ignored. InputError, beginning with `where`."""
-    rows = document.get("tensors")
+    """One object per tensor of a compiler's plan; its offsets are ignored. InputError, beginning with `where`."""
+    rows = document.get(PLACED)
     if len(space.heads) != 1 or not isinstance(rows, list):
         expected = "a mapping of " + ", ".join(space.heads) if len(space.heads) != 1 else "a list of tensors"
-        raise InputError(f"{where}: expected {expected}, found a plan for ExecuTorch")
+        raise InputError(
+            f"{where}: expected {expected}, found a compiler's plan, with a bank for each tensor"
+        )
     given = [row if isinstance(row, Mapping) else {} for row in rows]
     return [{"node": row.get("tensor", ""), space.heads[0]: row.get("bank", "")} for row in given]
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from egrl.core.known_plugins import check_installed
 from workloads.errors import InputError, Notice
 from workloads.nearest import one_of
 from workloads.references import imported, is_reference, look_here
@@ -81,7 +82,8 @@ def summary_of(thing: Any) -> str:
 def find(kind: Kind, name: str) -> Outside:
     """What a plug-in, or MODULE:NAME, gives for a name that is not the package's own.
 
-    InputError, one line, where there is none or it cannot be imported; it lists the names that there are.
+    InputError, one line, where there is none or it cannot be imported; it lists the names that there are, or says which
+    plug-in to install.
     """
     offered = installed(kind)
     if name in offered:
@@ -90,7 +92,10 @@ def find(kind: Kind, name: str) -> Outside:
         look_here()
         where = f"{kind.flag} {name}"
         return Outside(name, imported(name, where), where, kind.expected)
-    raise InputError(f"{kind.flag}: {one_of(name, [*kind.own, *offered], ' or MODULE:NAME')}")
+    check_installed(kind.word, name, kind.flag)
+    known = [*kind.own, *offered]
+    expected = one_of(name, known, " or MODULE:NAME") if known else f"expected MODULE:NAME, found {name!r}"
+    raise InputError(f"{kind.flag}: {expected}")
 
 
 def listing(kind: Kind, own: Mapping[str, str], summary: Callable[[Outside], str]) -> list[dict[str, object]]:
@@ -153,6 +158,18 @@ def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoi
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         found[entry.name] = (*found.get(entry.name, ()), entry)
     return found
+
+
+def origins(kind: Kind) -> dict[str, str]:
+    """The plug-ins by name, and what their distributions say of themselves; nothing of them is imported."""
+    return {name: _about(entry) for name, entry in installed(kind).items()}
+
+
+def _about(entry: EntryPoint) -> str:
+    said = entry.dist is not None and "Summary" in entry.dist.metadata
+    return (
+        f"{entry.dist.metadata['Summary'] if entry.dist and said else 'a plug-in'} ({_distribution(entry)})"
+    )
 
 
 def _distribution(entry: EntryPoint) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ class MethodDefinition:
         paper: the settings of `--preset paper`, as keys of the config.
         takes_policy: True if it can begin with a saved policy (`--init`).
         several: True if it trains one policy on several workloads at once (`egrl pretrain`).
+        pretraining: settings that are others in `egrl pretrain` than in `egrl run`.
         group: the title under which comparisons list it apart from methods with less knowledge; "": none.
     """
 
@@ -63,6 +64,7 @@ class MethodDefinition:
     takes_policy: bool = False
     several: bool = False
     group: str = ""
+    pretraining: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, context: Context, config: Any) -> Method:
         """The method for these problems. A method for one problem serves several with one instance per problem."""
@@ -121,6 +123,49 @@ class ProblemDefinition:
     describe: Callable[[str], dict[str, Any]]
     paper: dict[str, Any]
     workloads: Callable[[], list[dict[str, object]]] = list
+
+
+def _given(value: Any, load: Callable[[str], Any]) -> Any:
+    """Load a name or a file; an object is returned unchanged."""
+    return load(value) if isinstance(value, str) else value
+
+
+def on_chips(
+    problem: str,
+    config: type,
+    make: Callable[[Any, Any, Any], Problem],
+    load: tuple[Callable[[str], Any], Callable[[str], Any]],
+    chips: tuple[Callable[[], Sequence[str]], str],
+    describe: tuple[Callable[[Any], str], Callable[[Any], dict[str, Any]]],
+    paper: dict[str, Any] | None = None,
+    workloads: Callable[[], list[dict[str, object]]] = list,
+) -> ProblemDefinition:
+    """A problem with chips that ship: `load` has the loaders of workload and chip, `chips` their names and the default.
+
+    `describe` gives a line about a chip, and the other keys of `egrl list chips --json`.
+    """
+    load_workload, load_chip = load
+    names, first = chips
+
+    def described(name: str) -> dict[str, Any]:
+        chip = load_chip(name)
+        return {"summary": f"problem {problem}: {describe[0](chip)}", **describe[1](chip)}
+
+    return ProblemDefinition(
+        config,
+        lambda workload, chip, settings: make(
+            _given(workload, load_workload), _given(chip, load_chip), settings
+        ),
+        lambda: sorted(names(), key=lambda name: (name != first, name)),
+        described,
+        paper or {},
+        workloads,
+    )
+
+
+def memories_of(chip: Any) -> dict[str, Any]:
+    """The memories of a chip, as `egrl list chips --json` shows them."""
+    return {"memories": [asdict(memory) for memory in chip.memories]}
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 from egrl.core import plugins
 from egrl.core.method import Method
 from egrl.core.registry import MethodDefinition, MethodEntry, serves_all
 from workloads.errors import InputError
+from workloads.references import failed
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
@@ -22,22 +24,14 @@ METHODS: dict[str, MethodEntry] = {
         "egrl.methods.ppo.method",
         "PPO on a GraphSAGE network that refines a mapping pass by pass and reads any number of choices",
     ),
-    "muzero": MethodEntry(
-        "egrl.methods.muzero.method",
-        "MuZero on a problem that is a game: plans each move in a learned model, and revises its best games",
-    ),
     "revise": MethodEntry(
         "egrl.methods.revise.method",
         "simulated annealing of a problem's games: plays again with some moves changed",
     ),
-    "tag": MethodEntry(
-        "egrl.methods.graph_search.tag",
-        "threshold ascent on graphs: bandits on partial plans, such as those of an FFT",
-    ),
-    "uct": MethodEntry("egrl.methods.graph_search.uct", "the graph search of `tag` with UCT's bandits"),
     "greedy-dp": MethodEntry(
         "egrl.methods.greedy_dp",
-        "one node at a time, trying every combination of its choices; of FFT plans, dynamic programming over sub-plans",
+        "one node at a time, trying every combination of its choices; where plans are made of plans for parts, dynamic"
+        " programming over these",
     ),
     "twin": MethodEntry(
         "egrl.methods.twin.method",
@@ -48,10 +42,6 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "annealing": MethodEntry("egrl.methods.annealing", "simulated annealing by the local moves of `ea`"),
     "random": MethodEntry("egrl.methods.random", "independent uniform draws"),
-    "random-plans": MethodEntry(
-        "egrl.methods.graph_search.random_plans",
-        "plans drawn rule by rule from a problem's derivation (`fft`)",
-    ),
     "nevergrad": MethodEntry(
         "egrl.methods.peers.nevergrad",
         "nevergrad:NAME, any optimiser of Nevergrad (extra peers)",
@@ -70,7 +60,7 @@ KIND = plugins.Kind(
     "method",
     "--method",
     tuple(METHODS),
-    "a MethodDefinition, or a class derived from Method",
+    "a MethodEntry, a MethodDefinition, or a class derived from Method",
     tuple(name for name, entry in METHODS.items() if entry.family),
 )
 """What plug-ins of the group `egrl.methods` are."""
@@ -109,6 +99,8 @@ def definition_of(found: plugins.Outside) -> MethodDefinition:
     A class serves every problem, and has no values of a paper.
     """
     thing = found.thing
+    if isinstance(thing, MethodEntry):
+        return definition_of(replace(found, thing=_loaded(found, thing)))
     if isinstance(thing, MethodDefinition):
         plugins.check_settings(found, thing.config)
         return thing
@@ -122,6 +114,15 @@ def definition_of(found: plugins.Outside) -> MethodDefinition:
     return MethodDefinition(settings, thing, serves_all, {})
 
 
+def _loaded(found: plugins.Outside, entry: MethodEntry) -> MethodDefinition:
+    try:
+        return entry.load()
+    except (ImportError, AttributeError) as error:
+        raise failed(found.where, error) from error
+
+
 def _summary(found: plugins.Outside) -> str:
+    if isinstance(found.thing, MethodEntry):
+        return found.thing.summary
     definition = definition_of(found)
     return plugins.summary_of(definition.make if found.thing is definition else found.thing)

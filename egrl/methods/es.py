@@ -251,4 +251,6 @@ class Es(Method):
         self._metrics = dict(state["metrics"])
 
 
-DEFINITION = MethodDefinition(EsConfig, Es, needs_graph, {}, takes_policy=True, several=True)
+DEFINITION = MethodDefinition(
+    EsConfig, Es, needs_graph, {}, takes_policy=True, several=True, pretraining={"scouts": 20}
+)

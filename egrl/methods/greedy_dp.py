@@ -16,7 +16,7 @@ Deviations:
 - A pass that brings nothing ends the walk, since the next one would measure the same maps again: a new walk begins
   at a mapping drawn uniformly at random. With neighbours a pass measures new maps, and the walk goes on.
 
-A problem whose plans are made of plans for parts (`RuledDerivation`: `fft`) gets dynamic programming over the
+A problem whose plans are made of plans for parts (`RuledDerivation`) gets dynamic programming over the
 parts instead, `egrl/methods/parts_dp.py`.
 """
 
@@ -62,7 +62,7 @@ class GreedyDpConfig:
         int,
         Ge(1),
         Le(1000),
-        Doc("plans kept of each part in the first pass; only for problems with parts (`fft`)"),
+        Doc("plans kept of each part in the first pass; only for problems with parts"),
     ] = 1
     parallel: Annotated[
         int,

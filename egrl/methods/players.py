@@ -1,7 +1,7 @@
 """Saved policies as players: what each kind of policy (`metadata["kind"]`) proposes for a problem, with no training.
 
-A kind is a module with a function `player(paths, stored)`. What that gives has `greedy(problem)`: int16 [S, N, H], the
-mapping that each of S policies thinks best. The module is imported when it is used.
+A kind is a function `player(paths, stored)`. What that gives has `greedy(problem)`: int16 [S, N, H], the mapping that
+each of S policies thinks best. Its module is imported when it is used.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from egrl.core import plugins
+from egrl.core.known_plugins import check_installed
 from egrl.methods import policy_fit
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -22,9 +24,10 @@ KINDS = {
     "gnn": "egrl.methods.gnn_player",
     "graphsage": "egrl.methods.ppo.player",
     "ranker": "egrl.methods.ranker_player",
-    "muzero": "egrl.methods.muzero.player",
 }
-"""Kind of policy -> module."""
+"""Kind of policy -> module with its `player`."""
+KIND = plugins.Kind("player", "kind", tuple(KINDS), "a function of paths and of the policies that lie there")
+"""What plug-ins of the group `egrl.players` are: a kind of policy each, by its name."""
 
 
 class Policies:
@@ -46,8 +49,7 @@ class Policies:
         self.paths = tuple(paths)
         self.stored: tuple[StoredPolicy, ...] = tuple(load_policy(path) for path in self.paths)
         kind = self.stored[0].metadata["kind"]
-        if kind not in KINDS:
-            raise InputError(f"{self.paths[0]}: kind: expected one of {', '.join(KINDS)}, found {kind!r}")
+        make = _player_of(kind, str(self.paths[0]))
         for path, policy in zip(self.paths, self.stored, strict=True):
             for key in ("kind", "config"):
                 found, first = policy.metadata[key], self.stored[0].metadata[key]
@@ -59,11 +61,23 @@ class Policies:
                 f"{self.paths[0]}: expected --set method.network={network}, which was not given: code in a file is"
                 " imported only if you name it"
             )
-        player = importlib.import_module(KINDS[kind]).player(self.paths, self.stored)
-        self._greedy: Callable[[Problem], Mapping16] = player.greedy
+        self._greedy: Callable[[Problem], Mapping16] = make(self.paths, self.stored).greedy
 
     def greedy(self, problem: Problem) -> Mapping16:
         """int16 [S, N, H], the mapping that each policy thinks best. InputError where one does not fit the problem."""
         for path, policy in zip(self.paths, self.stored, strict=True):
             policy_fit.check(policy, problem, str(path))
         return self._greedy(problem)
+
+
+def _player_of(kind: str, where: str) -> Callable[..., Any]:
+    """What makes players of policies of a kind. InputError, beginning with `where`, if none is known."""
+    if kind in KINDS:
+        made: Callable[..., Any] = importlib.import_module(KINDS[kind]).player
+        return made
+    others = plugins.installed(KIND)
+    if kind not in others:
+        check_installed(KIND.word, kind, f"{where}: kind")
+        raise InputError(f"{where}: kind: expected one of {', '.join([*KINDS, *others])}, found {kind!r}")
+    found: Callable[..., Any] = plugins.find(KIND, kind).thing
+    return found

@@ -58,7 +58,7 @@ class RunOptions:
         str,
         Doc(
             "how to search: auto, a name of `egrl list methods`, or MODULE:NAME [auto without a budget or a board;"
-            " else egrl; mmap: revise; fft: tag; shard, banks, training: exact; plug-ins: their own, or annealing]"
+            " else egrl; mmap: revise; plug-ins: their own, or annealing]"
         ),
     ] = ""
     chip: Annotated[

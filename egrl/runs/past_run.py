@@ -224,7 +224,7 @@ class PastRun:
         found = run_folder.policies_in(self.path)
         if not found:
             raise InputError(
-                f"{self.path}: expected a run with policies (methods egrl, ea, pg, es, ppo, muzero), found none in"
+                f"{self.path}: expected a run with policies (of a method with networks, such as egrl), found none in"
                 f" {run_folder.POLICIES}/"
             )
         return found

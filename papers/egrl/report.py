@@ -16,8 +16,8 @@ from statistics import fmean
 from typing import Any
 
 from egrl.compare.statistics import interval_of
+from egrl.reproduction.shared import interval_text, mean_interval, paired, render, shipped, turned, verdict
 from papers.egrl.published import NAMES, PUBLISHED
-from papers.shared import interval_text, mean_interval, paired, render, shipped, turned, verdict
 from workloads.text import optional
 
 Results = Mapping[str, Any]
@@ -34,7 +34,7 @@ Claim = tuple[str, str, str, str]
 def report(results: Results) -> str:
     """The report as Markdown; figures are beside it in figures/."""
     return render(
-        "egrl",
+        Path(__file__).with_name("report.md.j2"),
         **results,
         PUBLISHED=PUBLISHED,
         title=_title,

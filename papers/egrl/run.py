@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from egrl.figures import FIGURES
+from egrl.reproduction.registry import Paper
+from egrl.reproduction.shared import Say, open_folder, run_comparison, save_figure, write_report
 from egrl.runs import folder as run_folder
 from egrl.runs import policies as saved_policies
 from egrl.runs.past_run import PastRun
@@ -31,7 +33,6 @@ from papers.egrl.plan import (
     Plan,
 )
 from papers.egrl.report import report
-from papers.shared import Say, open_folder, run_comparison, save_figure, write_report
 from workloads.errors import InputError
 from workloads.load import load
 
@@ -179,3 +180,7 @@ def _seconds_searched(out: Path) -> float:
     """Seconds of all searches in the folder, as their own files have them: one after the other."""
     found = [*out.glob("*/*/*/summary.json"), out / "pretrained" / run_folder.PRETRAINING]
     return round(sum(json.loads(path.read_text())["seconds"] for path in found), 1)
+
+
+PAPER = Paper(lambda quick: Plan.quick() if quick else Plan(), seconds, reproduce)
+"""What `egrl reproduce` finds."""

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from analysis.means import FAILED, geometric_mean
 from egrl.problems import find_problem
+from egrl.reproduction.shared import LEVEL, mean_interval, save_figure
 from egrl.runs import chunks
 from egrl.runs import folder as run_folder
 from hwsim.problem import Status
 from papers.mcm.plan import AGENTS, ON_HELD_OUT, ON_TEST, TUNED, VARIANTS, Plan, Searches
-from papers.shared import LEVEL, mean_interval, save_figure
 from workloads.errors import InputError
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
 
+from egrl.reproduction.shared import interval_text, render, shipped, verdict
 from papers.mcm import published
 from papers.mcm.numbers import SHARES
 from papers.mcm.plan import AGENTS, ON_HELD_OUT, ON_TEST, TUNED
-from papers.shared import interval_text, render, shipped, verdict
 
 Results = Mapping[str, Any]
 Interval = Mapping[str, float]
@@ -53,7 +53,7 @@ def report(results: Results) -> str:
     held_out = results[ON_HELD_OUT]["variants"]
     needed = [held_out[label]["samples"][-1] for label in (first, "rl-finetuned") if label in held_out]
     return render(
-        "mcm",
+        Path(__file__).with_name("report.md.j2"),
         plan=results["plan"],
         on={where: results[where] for where in (ON_TEST, ON_HELD_OUT)},
         ON_TEST=ON_TEST,

@@ -16,6 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from egrl.reproduction.registry import Paper
+from egrl.reproduction.shared import Say, open_folder, run_comparison, write_report
 from egrl.runs import folder as run_folder
 from egrl.runs import policies as saved_policies
 from egrl.transfer.pretrain.choice import CHOSEN, CHOSEN_FINETUNED
@@ -24,7 +26,6 @@ from egrl.transfer.pretrain.run import pretrain
 from papers.mcm import numbers
 from papers.mcm.plan import ON_HELD_OUT, ON_TEST, POLICIES, STARTING_S, VARIANTS, Plan, Searches, Variant
 from papers.mcm.report import report
-from papers.shared import Say, open_folder, run_comparison, write_report
 
 
 def seconds(plan: Plan, jobs: int) -> float:
@@ -122,3 +123,7 @@ def _run(
         init=init,
         workers=workers,
     )
+
+
+PAPER = Paper(lambda quick: Plan.quick() if quick else Plan(), seconds, reproduce)
+"""What `egrl reproduce` finds."""

@@ -15,10 +15,9 @@ import egrl
 from egrl.cli.main import main
 from egrl.core.mapping_table import rows_of_csv
 from egrl.figures.repetitions import check_comparable, common_start, labels, to_plot
-from egrl.problems import build_problem, find_problem
+from egrl.problems import build_problem
 from egrl.report.page import page_of
 from egrl.runs.past_run import PastRun
-from hwsim.banks.problem import BanksConfig
 from workloads.errors import InputError
 from workloads.text import csv_cell
 
@@ -241,28 +240,6 @@ def test_cells_of_a_table_may_be_apart_by_commas_semicolons_or_tabs(delimiter):
     assert list(rows_of_csv(text, "x.csv", space).values()) == [{"node": "a", "weight": "dram"}]
 
 
-def test_a_plan_for_executorch_is_a_mapping_of_banks(tmp_path, capsys):
-    argv = ["--problem", "banks", "--workload", "alexnet:backward=1"]
-    problem = find_problem("banks").load().build("alexnet:backward=1", "edge", BanksConfig())
-    slow = problem.space.labels[0][0]
-    tensors = [
-        {"tensor": node, "bank": slow, "offset_bytes": 0, "size_bytes": 1}
-        for node, live in zip(problem.space.nodes, problem.space.live[:, 0], strict=True)
-        if live
-    ]
-    plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"kind": "executorch-plan", "version": 1, "tensors": tensors}))
-    assert main(["evaluate", *argv, "--baseline", str(plan), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["baseline"]
-    everywhere = problem.space.canonical(np.zeros(problem.space.shape, np.int16))
-    assert found == {"cost": problem.model_cost(everywhere), "rule": "plan.json"}
-    refuse(
-        capsys, ["evaluate", "--workload", "alexnet", "--baseline", str(plan)], "found a plan for ExecuTorch"
-    )
-    plan.write_text(json.dumps({"kind": "executorch-plan", "version": 1, "tensors": [3]}))
-    refuse(capsys, ["evaluate", *argv, "--baseline", str(plan)], "expected a node of alexnet")
-
-
 def test_what_a_file_holds_counts_and_not_how_its_name_ends(mine, finished, tmp_path, capsys):
     for file in (mine, finished / "baseline_mapping.json"):
         given = Path(shutil.copy(file, tmp_path / "vela.txt"))
@@ -321,15 +298,6 @@ def test_a_file_may_say_what_it_is_called(finished, tmp_path, capsys):
 def test_a_file_that_is_no_mapping_is_refused_in_one_line(name, text, said, tmp_path, capsys):
     (tmp_path / name).write_text(text)
     refuse(capsys, ["run", "--workload", "alexnet", "--baseline", str(tmp_path / name)], said)
-
-
-@pytest.mark.parametrize(
-    ("name", "found"), [("a.txt", "a table"), ("a.csv", "a table"), ("a.onnx", "a model")]
-)
-def test_a_problem_of_plans_takes_no_table(name, found, mine, tmp_path, capsys):
-    given = shutil.copy(mine, tmp_path / name)
-    argv = ["evaluate", "--problem", "fft", "--workload", "dft-64", "--baseline", str(given)]
-    refuse(capsys, argv, f"--baseline {given}: expected a mapping file (best_mapping.json), found {found}")
 
 
 def test_a_mapping_that_does_not_fit_the_chip_is_refused(mine, tmp_path, capsys):

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from egrl.cli.main import main
+from egrl.reproduction.shared import images
 from papers.egrl.published import PUBLISHED
 from papers.egrl.report import report
 from papers.egrl.run import Plan, reproduce, seconds
-from papers.shared import images
 from workloads.errors import InputError
 
-pytestmark = pytest.mark.exhaustive  # the tests of `tag` and `shard` are in the gate
+pytestmark = pytest.mark.exhaustive  # those of `shard`, a plug-in, are in the gate
 
 TINY = replace(
     Plan.quick(),

@@ -12,6 +12,7 @@ import pytest
 from commands import run_here
 
 from egrl.compare import runs as comparison_runs
+from egrl.reproduction.shared import images
 from egrl.runs import chunks
 from egrl.runs.past_run import PastRun
 from hwsim.problem import Status
@@ -21,11 +22,10 @@ from papers.mcm.plan import ON_TEST, TUNED, VARIANTS, Plan
 from papers.mcm.published import TABLE2, TABLE3
 from papers.mcm.report import WHAT, report
 from papers.mcm.run import reproduce, seconds
-from papers.shared import images
 from workloads.errors import InputError
 from workloads.zoo.mcm87 import split
 
-pytestmark = pytest.mark.exhaustive  # the tests of `tag` and `shard` are in the gate
+pytestmark = pytest.mark.exhaustive  # those of `shard`, a plug-in, are in the gate
 
 TINY = replace(
     Plan.quick(),

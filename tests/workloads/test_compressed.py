@@ -15,7 +15,6 @@ from workloads.errors import InputError
 from workloads.importers.read import read
 from workloads.load_partition import load_partition
 from workloads.load_program import load_program
-from workloads.load_sharding import load_sharding
 
 MOST_MEMORY = 100 << 20
 """Bytes that refusing a file may take, in Python's own count."""
@@ -37,7 +36,6 @@ def packed_zeros() -> bytes:
         ("a.json.gz", packed_zeros, load_partition),
         ("a.json.gz", lambda: gzip.compress(LISTS), load_partition),
         ("a.json.gz", lambda: gzip.compress(LISTS * 8), load_partition),
-        ("a.json.gz", lambda: gzip.compress(LISTS), load_sharding),
         ("a.json.xz", lambda: lzma.compress(ZEROS * 6, preset=1), load_program),
         ("a.json.xz", lambda: lzma.compress(PROGRAM + b"[]," * 1_300_000 + b"[]]}", preset=1), load_program),
         ("a.json.xz", lambda: lzma.compress(PROGRAM + b"[" * 2_000_000, preset=1), load_program),
@@ -48,7 +46,6 @@ def packed_zeros() -> bytes:
         "zeros as json",
         "lists",
         "many lists",
-        "sharding",
         "zeros in xz",
         "lists in xz",
         "nested in xz",

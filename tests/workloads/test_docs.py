@@ -7,7 +7,6 @@ from pathlib import Path
 
 from workloads.features import SCALES
 from workloads.serialize import from_json, to_json
-from workloads.steps import json_file as steps
 from workloads.zoo import ZOO
 from workloads.zoo.vector_ops import VECTOR_OPS
 
@@ -51,9 +50,3 @@ def test_the_table_of_what_importers_count_is_that_of_the_code():
     made = runpy.run_path(str(REFERENCE.parents[1] / "tools" / "import_table.py"))["table"]()
     page = (REFERENCE.parent / "guides" / "models.md").read_text(encoding="utf-8")
     assert made in page, "python tools/import_table.py --write"
-
-
-def test_the_example_of_a_training_step_is_one():
-    page = (REFERENCE.parent / "explanations" / "training.md").read_text(encoding="utf-8")
-    step = steps.from_json(re.findall(r"```json\n(.*?)```", page, flags=re.DOTALL)[0], "training.md")
-    assert [op.phase for op in step.ops] == ["forward", "backward"]

@@ -9,6 +9,7 @@ from typing import Any
 from egrl.core import typed_tables
 from egrl.core.budget import Budget
 from egrl.core.recorder import POLICY_EVERY
+from egrl.methods import find_method
 from egrl.runs import folder as run_folder
 from workloads.errors import InputError
 from workloads.files import parse_toml, read_text
@@ -16,8 +17,6 @@ from workloads.files import parse_toml, read_text
 GENS = 1000
 METHOD = "es"
 """Of a pre-training whose config names none."""
-DEFAULTS: dict[str, dict[str, Any]] = {"es": {"scouts": 20}, "muzero": {"network.ids": 0}, "ppo": {}}
-"""Settings of methods that are others here than in `egrl run`."""
 GOES_ON = {"es": "egrl"}
 """Methods whose policies others go on from, with their own settings; what the rest trained goes on as it was."""
 
@@ -74,7 +73,7 @@ FREE = ("gens", "evals", "seconds", "workers", "validation", "finetune")
 
 def method_settings_of(options: PretrainOptions) -> dict[str, Any]:
     """The method's settings that are not its defaults."""
-    return {**DEFAULTS.get(options.method, {}), **options.method_settings}
+    return {**find_method(options.method).pretraining, **options.method_settings}
 
 
 def to_toml(options: PretrainOptions) -> str:

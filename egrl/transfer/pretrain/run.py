@@ -1,7 +1,7 @@
 """Pre-training: one policy over many workloads, through the same loop, chosen on workloads that it did not see.
 
 By default the method is `es` (`egrl/methods/es.py`): every network of a round is measured on every workload, and the
-mean of the log speedups is what the walk climbs. `muzero` deals its games to the workloads in turn. All policies that
+mean of the log speedups is what the walk climbs. All policies that
 were saved on the way are then placed on the validation workloads (`egrl/transfer/pretrain/choice.py`).
 """
 
@@ -27,7 +27,6 @@ from egrl.runs import folder as run_folder
 from egrl.runs.config import MOST_WORKERS
 from egrl.transfer.pretrain.choice import choose
 from egrl.transfer.pretrain.options import (
-    DEFAULTS,
     PretrainOptions,
     check_same,
     fixed_options,
@@ -142,7 +141,7 @@ def _check(options: PretrainOptions) -> MethodDefinition:
     definition = find_method(options.method)
     if not definition.several:
         raise InputError(
-            f"--method: expected one that trains on several workloads ({', '.join(DEFAULTS)}), found {options.method}"
+            f"--method: expected one that trains on several workloads, such as es or ppo, found {options.method}"
         )
     if options.finetune and not options.validation:
         raise InputError(

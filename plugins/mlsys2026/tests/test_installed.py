@@ -1,4 +1,4 @@
-"""Installed from its folder, every command finds the plug-in; removed, nothing of it is left."""
+"""Installed from its folder, every command finds the plug-in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.exhaustive
-def test_it_serves_every_command_once_it_is_installed_and_none_once_it_is_removed(site, tmp_path):
+def test_it_serves_every_command_once_it_is_installed(site, tmp_path):
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "graph.json").write_text(document_of(made(2, ops=10)), encoding="utf-8")
@@ -61,13 +61,6 @@ def test_it_serves_every_command_once_it_is_installed_and_none_once_it_is_remove
     assert float(verdict.total) == pytest.approx(best["cost"], rel=1e-12)
     assert (folder / "steps.png").stat().st_size > 5000
     assert "Steps of the schedule" in (folder / "page.html").read_text(encoding="utf-8")
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    (listed, refused) = run_all([commands[0], run], folder, gone)
-    assert "mlsys2026" not in listed[1]
-    assert refused[0] == 2
-    assert "--problem: expected" in refused[2]
-    assert not {name for name in (*listed[3], *refused[3]) if name.startswith("mlsys2026")}
 
 
 @pytest.mark.exhaustive

@@ -20,8 +20,6 @@ TAKEN = [
     ("mmap", False, "revise"),
     ("mmap", True, "revise"),
     ("mcm", False, "egrl"),
-    ("fft", False, "tag"),
-    ("shard", False, "exact"),
 ]
 
 

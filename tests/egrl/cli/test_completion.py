@@ -48,7 +48,6 @@ def offered(monkeypatch, capsys):
         ("egrl bound --problem mcm --chip mcm", ["mcm36"]),
         ("egrl plot cu", ["curves"]),
         ("egrl list me", ["methods"]),
-        ("egrl run --ablation no-s", ["no-search"]),
     ],
 )
 def test_a_shell_is_offered_names(offered, line, some):

@@ -89,14 +89,9 @@ MISTAKES = [
     ),
     ("run --workload bert --preset papr", "papr", "--preset: expected paper, found 'papr'"),
     (
-        "run --workload bert --ablation no-lerning",
-        "no-lerning",
-        "found 'no-lerning'; did you mean no-learning?",
-    ),
-    (
         "run --workload bert --ablation no-search",
         "egrl",
-        "--ablation no-search: expected a method with parts to leave out (muzero), found egrl",
+        "--ablation no-search: expected a method with parts to leave out, found egrl",
     ),
     (
         "run --workload bert --set method.alhpa=1",
@@ -201,11 +196,6 @@ MISTAKES = [
         "--workers: expected a value in the range 1<=x<=1024, found 0",
     ),
     (
-        "reproduce tag --quick --quiet --workers 2",
-        "more",
-        "--workers: expected 1: plans are timed one after the other, found more",
-    ),
-    (
         "run --workload alexnet --log nowhere/run.log",
         "nowhere/run.log",
         "--log 'nowhere/run.log': expected a file that can be written: No such file or directory",
@@ -219,12 +209,12 @@ MISTAKES = [
     (
         "pretrain --workloads bert,resnet50 --method ea --out p",
         "found ea",
-        "--method: expected one that trains on several workloads (es, muzero, ppo), found ea",
+        "--method: expected one that trains on several workloads, such as es or ppo, found ea",
     ),
     (
         "transfer RUN --workload resnet50",
         "RUN",
-        "RUN: expected a run with policies (methods egrl, ea, pg, es, ppo, muzero), found none in policies/",
+        "RUN: expected a run with policies (of a method with networks, such as egrl), found none in policies/",
     ),
     ("evaluate", "neither", "evaluate: expected a run folder or --workload, found neither"),
     (
@@ -244,11 +234,6 @@ MISTAKES = [
         "expected a run folder, found a file; a mapping file is named by --mapping RUN/best_mapping.json",
     ),
     ("evaluate nowhere", "nowhere", "nowhere: expected a run folder, found no such folder"),
-    (
-        "bound --workload bert --problem fft",
-        "'bert'",
-        "--workload: expected dft-N with N from 1 to 16777216, found 'bert'",
-    ),
     ("plot curvs RUN", "curvs", "found 'curvs'; did you mean curves?"),
     ("plot curves nowhere", "nowhere", "nowhere: expected a run folder, found no such folder"),
     (
@@ -277,7 +262,7 @@ MISTAKES = [
     (
         "reproduce egr",
         "'egr'",
-        "PAPER: expected one of mmap, mcm, tag, egrl, shard, found 'egr'; did you mean egrl?",
+        "found 'egr'; did you mean egrl?",
     ),
     ("reproduce egrl --share 0.5", "0.5", "--share: expected none for egrl, found 0.5"),
     ("chip nwe mine.toml", "'nwe'", "egrl chip: expected one of new, found 'nwe'; did you mean new?"),
@@ -288,11 +273,6 @@ MISTAKES = [
         "model.txt: expected HLO text (.hlo, .hlo.gz or .txt): No such file or directory",
     ),
     ("run --workload bert --threads two", "two", "--threads: expected a valid integer, found 'two'"),
-    (
-        "run --workload dft-64 --problem fft --chip edge",
-        "edge",
-        "--chip: expected host (plans are measured on this machine), found 'edge'",
-    ),
     (
         "run --workload mcm87",
         "mcm87",

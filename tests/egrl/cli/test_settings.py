@@ -8,7 +8,6 @@ import json
 import pytest
 from commands import refuse
 
-from egrl.cli.list import known
 from egrl.cli.main import main
 from egrl.core import typed_tables
 from egrl.methods import METHODS
@@ -81,9 +80,3 @@ def test_a_name_that_is_missing_wrong_or_too_much_is_refused_in_a_line(capsys):
 def test_what_has_no_settings_says_so(capsys):
     assert main(["list", "settings", "random"]) == 0
     assert capsys.readouterr() == ("", "egrl list: random has no settings\n")
-
-
-def test_settings_of_a_base_have_their_meanings():
-    found = {each["name"]: each["meaning"] for each in known(KINDS["tag"][1](), "method")}
-    assert found["method.elites"] == "best plans that completions learn from (K)"
-    assert found["method.s"].startswith("best rewards of a vertex")

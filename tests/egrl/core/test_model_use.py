@@ -14,9 +14,8 @@ from egrl.core.method import ModelUse
 from hwsim.nnpi.problem import NnpiProblem
 
 PLAY = [
-    *("run", "--problem", "mmap", "--workload", "alexnet_train_batch_32", "--method", "muzero", "--quiet"),
-    *("--bound-seconds", "0", "--set", "method.slots=2", "--set", "method.simulations=2", "--threads", "1"),
-    *("--set", "method.revise.moves=20", "--set", "method.ablation=no-learning"),
+    *("run", "--problem", "mmap", "--workload", "alexnet_train_batch_32", "--method", "revise", "--quiet"),
+    *("--bound-seconds", "0", "--set", "method.moves=50"),
 ]
 
 

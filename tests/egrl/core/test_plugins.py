@@ -61,7 +61,7 @@ REFUSED = [
     ([*METHOD, "syntax:X"], "--method syntax:X: syntax.py, line 2: SyntaxError: "),
     ([*METHOD, "raises:X"], "--method raises:X: raises.py, line 3: KeyError: "),
     ([*METHOD, "quits:X"], "--method quits:X: quits.py, line 1: SystemExit: 3"),
-    ([*METHOD, "things:number"], "expected a MethodDefinition, or a class derived from Method, found int"),
+    ([*METHOD, "things:number"], "expected a MethodEntry, a MethodDefinition, or a class derived from"),
     ([*METHOD, "balance:Balance"], "a class derived from Method, found class balance:Balance"),
     ([*METHOD, "things:NoAsk"], "found things:NoAsk without ask"),
     ([*METHOD, "things:NoContext"], "cannot be called with (context) or (context, config: a dataclass)"),
@@ -81,8 +81,20 @@ REFUSED = [
     (["plot", "curvs", "x", "-o", "x.png"], "plot: expected one of curves, shift, "),
     (["list", "settings", "things:number"], "list settings things:number: expected a method or a problem"),
     (
+        ["export", "x", "--to", "things:number", "-o", "x.json"],
+        "--to things:number: expected a function of a run",
+    ),
+    (
+        ["export", "x", "--to", "pytorc", "-o", "x.json"],
+        "--to: expected one of ",
+    ),
+    (["things:number"], "egrl things:number: expected a command of click, found int things:number"),
+    (["rum"], "egrl: expected one of run, watch, "),
+    (["reproduce", "things:number"], "reproduce things:number: expected a Paper, found int things:number"),
+    (["reproduce", "tags"], "reproduce: expected one of egrl, mcm, "),
+    (
         ["list", "settings", "curves"],
-        "list settings: expected one of nnpi, mmap, mcm, fft, shard, banks, training, ",
+        "list settings: expected one of nnpi, mmap, mcm, ",
     ),
 ]
 

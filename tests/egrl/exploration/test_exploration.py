@@ -375,9 +375,8 @@ def test_a_chip_that_cannot_be_is_named_and_ends_nothing(tmp_path, capsys):
 
 
 def test_problems_without_a_chip_file_or_a_model_are_refused(tmp_path, capsys):
-    for problem, workload in (("fft", "dft-64"), ("mmap", "alexnet_train_batch_32")):
-        argv = ["explore", "--problem", problem, "--workload", workload, "--vary", "x=1..2"]
-        assert "expected one with a chip file" in refuse(capsys, [*argv, "-o", str(tmp_path / problem)])
+    argv = ["explore", "--problem", "mmap", "--workload", "alexnet_train_batch_32", "--vary", "x=1..2"]
+    assert "expected one with a chip file" in refuse(capsys, [*argv, "-o", str(tmp_path / "x")])
 
 
 @pytest.mark.slow

@@ -91,9 +91,3 @@ def test_a_trace_of_a_program_has_its_copies_as_flows(tmp_path):
     check(document)
     kinds = [event["ph"] for event in document["traceEvents"]]
     assert kinds.count("s") == kinds.count("f") == kinds.count("b") > 0
-
-
-def test_plans_have_no_trace(tmp_path, capsys):
-    argv = ["run", "--problem", "fft", "--workload", "dft-16", "--set", "problem.cost=model", "--evals", "2"]
-    assert main([*argv, "--quiet", "--out", str(tmp_path / "r")]) == 0
-    refuse(capsys, ["trace", str(tmp_path / "r")], "where its tensors live")

@@ -73,7 +73,7 @@ def unseen_error(problem: McmProblem, seconds: np.ndarray) -> float:
 def test_which_critic_learns_what(problem):
     assert isinstance(critic_of(subject("nnpi"), CONFIG), PartsCritic)
     assert isinstance(critic_of(subject("mmap"), CONFIG), TermsCritic)
-    assert critic_of(subject("banks"), CONFIG) is None
+    assert critic_of(subject("toy-bag"), CONFIG) is None
     device = McmProblem(load("resnet50"), load_package("mcm36"), McmConfig(model="device"))
     assert critic_of(device, CONFIG) is None
     assert critic(problem).least < PartsCritic.least

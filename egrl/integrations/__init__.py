@@ -1,1 +1,0 @@
-"""Compilers of others that take mappings, a folder each."""

@@ -1,0 +1,15 @@
+"""FFT plans do what every problem must do."""
+
+from __future__ import annotations
+
+import pytest
+from capability_suite import *  # noqa: F403
+from problem_suite import *  # noqa: F403
+
+from fft_subjects import PROBLEMS
+from hwsim.problem import Problem
+
+
+@pytest.fixture(scope="module", params=["fft", pytest.param("fft-64", marks=pytest.mark.exhaustive)])
+def problem(request: pytest.FixtureRequest) -> Problem:
+    return PROBLEMS[request.param]()

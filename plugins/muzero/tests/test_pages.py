@@ -1,0 +1,50 @@
+"""What pages say of the agent: its settings, and rewards of the runs that ship."""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+from pathlib import Path
+
+from egrl.core import typed_tables
+from egrl_muzero.config import PlayConfig
+from egrl_muzero.paper import kept
+
+PLUGIN = Path(__file__).resolve().parents[1]
+DOCS = PLUGIN.parents[1] / "docs"
+
+
+def test_rewards_of_the_game_are_those_of_the_runs_that_ship():
+    rows = list(kept.tables(DOCS / "results" / "data" / "mmap-runs.tar.xz"))
+    page = (DOCS / "results" / "mmap.md").read_text(encoding="utf-8")
+    rewards = rows[1:5]
+    assert [row.split(" | ")[0] for row in rewards] == [
+        "| full agent",
+        "| no-revision",
+        "| `es`",
+        "| `random`",
+    ]
+    for row in rewards:
+        assert row in page
+    assert rows[-1] == (
+        "24 programs: speedup 1.0449 in the geometric mean, of the logarithm +0.0439 [+0.0132, +0.0746]; 1.0475 in the"
+        " arithmetic mean, above 1 on 19"
+    )
+
+
+def test_the_settings_of_the_agent_exist_and_have_the_defaults_in_brackets():
+    page = (PLUGIN / "README.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    given = PlayConfig()
+    defaults = {key: reduce(getattr, key.split("."), given) for key, _ in typed_tables.leaves(PlayConfig)}
+    checked = 0
+    for first, meaning in rows[1:]:
+        keys = [part.split("=")[0] for part in re.findall(r"[\w.]+(?:=\S+)?", first.replace("`", ""))]
+        assert set(keys) <= set(defaults), first
+        given_as = [f"method.{part}" for part in first.replace("`", "").split() if "=" in part]
+        typed_tables.build(PlayConfig, typed_tables.parse_set(given_as)["method"], first)
+        said = re.findall(r"\[([\d.,]+)", meaning)
+        for key, default in zip(keys, said, strict=False):
+            assert defaults[key] == float(default.replace(",", "")), key
+            checked += 1
+    assert checked >= 5

@@ -1,0 +1,15 @@
+"""A sharding instance does what every problem must do."""
+
+from __future__ import annotations
+
+import pytest
+from capability_suite import *  # noqa: F403
+from problem_suite import *  # noqa: F403
+
+from hwsim.problem import Problem
+from shard_subjects import PROBLEMS
+
+
+@pytest.fixture(scope="module", params=PROBLEMS)
+def problem(request: pytest.FixtureRequest) -> Problem:
+    return PROBLEMS[request.param]()

@@ -1,0 +1,219 @@
+"""What `egrl fits` says of ten networks, beside what their steps take: PyTorch's profiler counts the bytes.
+
+    python -m benchmarks.training_fits -o FOLDER [--networks gpt2,mlp] [--small]
+    python -m benchmarks.training_fits -o FOLDER --table
+
+Forward and backward are compiled with "aot_eager", on a processor: with every value kept, as PyTorch's own partitioner
+cuts them, and with the plan of the least peak that is found; then AdamW steps, whose state is there all the time. What
+is said comes from a network without data. FOLDER/fits.jsonl has what was measured; it is not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from benchmarks.training_models import FULL, SMALL, Training
+from torch import nn
+
+from benchmarks.lines import Lines
+from egrl_training.pytorch.backend import PlannedBackend
+from egrl_training.pytorch.estimates import Rates
+from egrl_training.pytorch.fit_report import ALL, LEAST, THEIRS
+from egrl_training.pytorch.fit_steps import FitStep, FitSteps
+from egrl_training.pytorch.joint import JointGraph
+from egrl_training.pytorch.no_data import batch_of, without_data
+from egrl_training.pytorch.partition import Cut
+from egrl_training.pytorch.peak import peak_of
+from egrl_training.simulator.least import least_peak
+from egrl_training.simulator.simulate import simulate
+from workloads.text import size_text
+
+KEYS = ("network", "plan")
+SEARCH_S = 10.0
+PARTS = 8
+"""Of the batches of `FULL`, which two cores train in minutes, one in so many samples is taken, but at least two."""
+
+
+class Autoencoder(nn.Module):
+    """Convolutions down, transposed ones up: the loss of the image itself."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        down: list[nn.Module] = [nn.Conv2d(3, width, 3, 2, 1)]
+        up: list[nn.Module] = [nn.ConvTranspose2d(width, 3, 4, 2, 1)]
+        wide = width
+        for _ in range(3):
+            down += [nn.ReLU(), nn.Conv2d(wide, 2 * wide, 3, 2, 1)]
+            up = [nn.ConvTranspose2d(2 * wide, wide, 4, 2, 1), nn.ReLU(), *up]
+            wide *= 2
+        self.body = nn.Sequential(*down, nn.ReLU(), *up)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return F.mse_loss(self.body(images), images)
+
+
+class Perceptron(nn.Module):
+    """Layers of one width: the loss of classifying."""
+
+    def __init__(self, layers: int, width: int) -> None:
+        super().__init__()
+        each = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.GELU())]
+        self.body = nn.Sequential(*each, nn.Linear(width, 1000))
+
+    def forward(self, x: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(self.body(x), wanted)
+
+
+OTHERS: dict[str, Callable[[bool], Training]] = {
+    "autoencoder": lambda small: Training(
+        Autoencoder(16 if small else 64), (torch.randn(4 if small else 16, 3, *[32 if small else 128] * 2),)
+    ),
+    "mlp": lambda small: Training(
+        Perceptron(4 if small else 12, 64 if small else 1024),
+        (
+            torch.randn(256 if small else 4096, 64 if small else 1024),
+            torch.randint(1000, (256 if small else 4096,)),
+        ),
+    ),
+}
+NETWORKS = (*FULL, *OTHERS)
+
+
+def network(name: str, small: bool) -> Training:
+    """One of `NETWORKS` with the inputs of a step; without data under `without_data`."""
+    if name in OTHERS:
+        return OTHERS[name](small)
+    made = (SMALL if small else FULL)[name]()
+    batch = batch_of(made.inputs, 0)
+    return (
+        made
+        if small
+        else Training(made.model, tuple(each[: max(batch // PARTS, 2)].clone() for each in made.inputs))
+    )
+
+
+def said(name: str, small: bool) -> tuple[FitStep, dict[str, np.ndarray[Any, np.dtype[np.int16]]], float]:
+    """What is known without data: the step, the three plans, and the seconds that it took."""
+    begun = time.perf_counter()
+    with without_data():
+        made = network(name, small)
+    step = FitSteps(made.model, made.inputs, 0, "adamw", Rates(), name).given
+    least = least_peak(step.joint.step, step.tables, SEARCH_S)
+    plans = {ALL: step.everything, THEIRS: step.theirs(), LEAST: least}
+    return step, plans, time.perf_counter() - begun
+
+
+def measured(made: Training, backend: Any) -> tuple[int, int]:
+    """Bytes at the peak of both passes with a backend of `torch.compile`, and of the optimizer's step.
+
+    With what is there all the time, the optimizer's state included.
+    """
+    torch._dynamo.reset()
+    function = torch.compile(made.model, backend=backend, dynamic=False)
+    parameters = list(made.model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=1e-5)
+
+    def passes() -> torch.Tensor:
+        loss = function(*made.inputs)
+        loss.backward()
+        return loss
+
+    passes()  # compiles
+    optimizer.step()  # makes the state
+    optimizer.zero_grad()
+    state = sum(t.nbytes for each in optimizer.state.values() for t in each.values())
+    held = sum(t.nbytes for t in (*parameters, *made.model.buffers(), *made.inputs)) + state
+    peak = peak_of(passes, torch.device("cpu"))
+    optimizer.zero_grad()
+    loss = passes()  # as in most loops, it is there while the optimizer steps
+    there = (
+        held + loss.untyped_storage().nbytes() + sum(p.grad.nbytes for p in parameters if p.grad is not None)
+    )
+    return held + peak, there + peak_of(optimizer.step, torch.device("cpu"))
+
+
+def keeping(names: Collection[str], joint: JointGraph) -> Cut:
+    """The cut of a graph that keeps the values called so."""
+    return Cut(joint.positions(names))
+
+
+def compare(name: str, small: bool, lines: Lines) -> None:
+    """Add what is said and measured of a network."""
+    if all((name, plan) in lines for plan in (ALL, THEIRS, LEAST)):
+        return
+    step, plans, seconds = said(name, small)
+    torch.manual_seed(0)
+    made = network(name, small)
+    for plan, kept in plans.items():
+        pairs = zip(step.joint.step.candidates, kept, strict=True)
+        names = {step.joint.step.values[number].name for number, keep in pairs if keep}
+        planned = PlannedBackend("aot_eager", partial(keeping, names), name, False)
+        peak, stepping = measured(made, "aot_eager" if plan == THEIRS else planned)
+        passes = int(simulate(step.tables, kept[None])[1][0])
+        found = {
+            "said_bytes": passes,
+            "measured_bytes": peak,
+            "said_step_bytes": step.stepping_bytes,
+            "measured_step_bytes": stepping,
+            "seconds": seconds,
+        }
+        lines.add((name, plan), found)
+        print(name, plan, passes / peak, step.stepping_bytes / stepping, flush=True)
+        gc.collect()
+
+
+def table(lines: Lines) -> str:
+    """Markdown: for each network and plan what was said over what was measured."""
+    known = {tuple(line[key] for key in KEYS): line for line in lines.all}
+    head = [
+        "network",
+        f"measured, {ALL}",
+        "said / measured",
+        THEIRS,
+        LEAST,
+        "least / all",
+        "AdamW steps",
+        "known in",
+    ]
+    rows = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
+    for name in dict.fromkeys(line["network"] for line in lines.all):
+        each = [known[name, plan] for plan in (ALL, THEIRS, LEAST)]
+        ratios = [f"{line['said_bytes'] / line['measured_bytes']:.4f}" for line in each]
+        share = each[2]["measured_bytes"] / each[0]["measured_bytes"]
+        step = each[0]["said_step_bytes"] / each[0]["measured_step_bytes"]
+        cells = [name, size_text(each[0]["measured_bytes"]), *ratios, f"{share:.2f}", f"{step:.4f}"]
+        rows.append(f"| {' | '.join(cells)} | {each[0]['seconds']:.0f} s |")
+    return "\n".join(rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure what FOLDER lacks, or print the table of what it has."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args(argv)
+    options.output.mkdir(parents=True, exist_ok=True)
+    lines = Lines(options.output / "fits.jsonl", KEYS)
+    if options.table:
+        print(table(lines))
+        return 0
+    for name in options.networks.split(","):
+        compare(name, options.small, lines)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

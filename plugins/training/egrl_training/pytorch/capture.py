@@ -1,0 +1,83 @@
+"""The training step of a function, captured without compiling or running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback
+
+from egrl_training.pytorch import step_file
+from egrl_training.pytorch.backend import PlannedBackend
+from egrl_training.pytorch.fusion import fused
+from egrl_training.pytorch.joint import JointGraph
+from egrl_training.pytorch.partition import Cut
+from egrl_training.pytorch.times import TIMES
+from egrl_training.pytorch.versions import check_version
+from egrl_training.steps.step import TrainingStep
+from workloads.errors import InputError
+
+
+class _CapturedError(ShortenTraceback):
+    """Ends a compilation when its joint graph is known."""
+
+    def __init__(self, joint: JointGraph) -> None:
+        super().__init__(first_useful_frame=None)
+        self.joint = joint
+
+
+def capture_joint(
+    function: Callable[..., Any], *inputs: Any, backend: str = "aot_eager", name: str = ""
+) -> JointGraph:
+    """The joint graph of `function(*inputs)` and its backward pass, as a backend of `torch.compile` sees it.
+
+    Args:
+        function: a module or a function; a single graph, without graph breaks.
+        inputs: what it is called with; sizes are fixed to these.
+        backend: "inductor" or "aot_eager".
+        name: of the step [the function's].
+
+    Raises:
+        InputError: nothing of it needs a gradient, or its graph cannot be planned.
+    """
+
+    def planner(joint: JointGraph) -> Cut:
+        raise _CapturedError(joint)
+
+    planned = PlannedBackend(
+        backend, planner, name or getattr(function, "__qualname__", type(function).__name__), False
+    )
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=planned, dynamic=False, fullgraph=True)
+    try:
+        compiled(*inputs)
+    except _CapturedError as captured:
+        return captured.joint
+    except BackendCompilerFailed as error:
+        if isinstance(error.inner_exception, _CapturedError):
+            return error.inner_exception.joint
+        raise
+    finally:
+        torch._dynamo.reset()
+    raise InputError(f"{planned.name}: expected a step with a backward pass that can be planned, found none")
+
+
+def capture(
+    function: Callable[..., Any], *inputs: Any, backend: str = "aot_eager", name: str = ""
+) -> TrainingStep:
+    """The training step of `function(*inputs)`, with the times of its ops on this machine; see `capture_joint`."""
+    joint = TIMES.measure(capture_joint(function, *inputs, backend=backend, name=name))
+    return fused(joint) if backend == "inductor" else joint.step
+
+
+def import_step(file: str, backend: str = "aot_eager") -> TrainingStep:
+    """The training step that a file of Python builds (`step_file.load`), with the times of its ops on this machine.
+
+    Raises:
+        InputError: the file builds no step, or its graph cannot be planned.
+    """
+    check_version()
+    function, inputs = step_file.load(file)
+    return capture(function, *inputs, backend=backend, name=Path(file).stem)

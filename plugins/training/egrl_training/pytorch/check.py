@@ -1,0 +1,253 @@
+"""A compiled step held to eager mode: its results, gradients, buffers and random state, on copies, once.
+
+The step runs in eager mode and compiled, each on copies of its inputs, from the same parameters, buffers, attributes
+and random state, which are put back afterwards. Where they differ by more than rounding explains, plain
+`torch.compile` runs as well: what it shows, too, is PyTorch's; the rest is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch._inductor.config as _inductor
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from egrl_training.pytorch.reached import modules_of
+
+inductor: Any = _inductor
+ROUNDING = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float32: 1e-5, torch.complex64: 1e-5}
+"""Differences, relative to the largest number of a tensor, that rounding explains without a second look."""
+COARSE = 2e-2
+"""The same for numbers of 16 bits and fewer."""
+AS_PLAIN = 4.0
+"""So many times the difference of plain `torch.compile` is no more than that."""
+
+
+class WrongStepError(Exception):
+    """A compiled step differs from eager mode; the message names the tensor and its module."""
+
+
+def checked(
+    model: Any,
+    compiled: Any,
+    plain: Callable[[], Callable[..., Any]],
+    backend: str,
+    say: Callable[[str], object],
+) -> Any:
+    """The compiled module or function, whose first run with gradients is held to eager mode; see `hold`."""
+    waiting = [True]
+
+    def first(called: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        if waiting and torch.is_grad_enabled():
+            waiting.clear()
+            same = backend != "inductor" or bool(inductor.fallback_random)
+            hold(model, called, plain, modules_of(model, args, kwargs), args, kwargs, same, say)
+
+    if isinstance(compiled, nn.Module):
+        compiled.register_forward_pre_hook(
+            lambda module, args, kwargs: first(module.forward, args, kwargs), with_kwargs=True
+        )
+        return compiled
+
+    @functools.wraps(compiled)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        first(compiled, args, kwargs)
+        return compiled(*args, **kwargs)
+
+    return run
+
+
+def hold(
+    function: Callable[..., Any],
+    compiled: Callable[..., Any],
+    plain: Callable[[], Callable[..., Any]],
+    modules: Sequence[nn.Module],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    same_chance: bool,
+    say: Callable[[str], object],
+) -> None:
+    """Compare a compiled function with the function itself, once.
+
+    Args:
+        function: in eager mode.
+        compiled: what is checked.
+        plain: makes what PyTorch compiles by itself; called if there is a difference.
+        modules: whose parameters, buffers and attributes the function may use and change.
+        args, kwargs: what it is called with; left as they are.
+        same_chance: the compiled function draws the random numbers of eager mode.
+        say: gets a line about what PyTorch does by itself, and about what cannot be compared.
+
+    Raises:
+        WrongStepError: a result, gradient, buffer or random state differs by more than plain `torch.compile` does.
+    """
+
+    def run(called: Callable[..., Any]) -> dict[str, Tensor]:
+        with _put_back(modules):
+            return _outcome(called, modules, args, kwargs)
+
+    before = torch.get_rng_state()
+    wanted = run(function)
+    if not same_chance and not torch.equal(wanted["the random state"], before):
+        say(
+            "check: nothing is compared: the step draws random numbers, and inductor draws others than eager mode"
+        )
+        return
+    off = _differences(run(compiled), wanted)
+    if not off:
+        return
+    theirs = _differences(run(plain()), wanted)
+    for name, difference in off.items():
+        known = theirs.get(name, 0.0)
+        if difference > AS_PLAIN * known:
+            raise WrongStepError(
+                f"{name} differs from eager mode by {difference:.1e} of its largest number, plain torch.compile by"
+                f" {known:.1e}"
+            )
+        say(
+            f"check: {name} differs from eager mode by {difference:.1e}; plain torch.compile, too, by {known:.1e}"
+        )
+
+
+def _outcome(
+    called: Callable[..., Any], modules: Sequence[nn.Module], args: Sequence[Any], kwargs: dict[str, Any]
+) -> dict[str, Tensor]:
+    """Results, gradients, what is given, parameters, buffers and the random state after a step, all copied."""
+    args, kwargs = _copied((args, kwargs))
+    inputs = _tensors((args, kwargs))
+    result = called(*args, **kwargs)
+    results = _tensors(result)
+    found = {f"result {number}": each for number, each in enumerate(results)}
+    parameters = dict(_named(modules, "parameters"))
+    sources = {f"the gradient of {name}": each for name, each in parameters.items()}
+    sources |= {f"the gradient of input {number}": each for number, each in enumerate(inputs)}
+    sources = {name: each for name, each in sources.items() if each.requires_grad}
+    roots = [each for each in results if each.requires_grad]
+    if roots and sources:
+        ones = [torch.ones_like(each) for each in roots]
+        gradients = torch.autograd.grad(roots, list(sources.values()), ones, allow_unused=True)
+        found |= {name: each for name, each in zip(sources, gradients, strict=True) if each is not None}
+    found |= parameters | dict(_named(modules, "buffers"))
+    left = ((f"the gradient that the step left of {name}", each.grad) for name, each in parameters.items())
+    found |= {name: gradient for name, gradient in left if gradient is not None}
+    found |= {f"input {number}": each for number, each in enumerate(inputs)}
+    copies = {name: each.detach().clone() for name, each in found.items()}
+    return copies | {"the random state": torch.get_rng_state()}
+
+
+def _named(modules: Sequence[nn.Module], kind: str) -> Iterator[tuple[str, Tensor]]:
+    """Parameters or buffers of modules with the names of their own modules, for people."""
+    for number, module in enumerate(modules):
+        within = f"module {number}: " if len(modules) > 1 else ""
+        for path, owner in module.named_modules():
+            for name, tensor in getattr(owner, f"named_{kind}")(recurse=False):
+                yield f"{within}{path}{'.' if path else ''}{name} ({type(owner).__name__})", tensor
+
+
+def _differences(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> dict[str, float]:
+    """For each tensor that is not the same up to rounding the difference, relative to its largest number."""
+    off = {name: float("inf") for name in found.keys() ^ wanted.keys()}
+    for name in wanted.keys() & found.keys():
+        difference = _difference(found[name], wanted[name])
+        if difference > ROUNDING.get(wanted[name].dtype, COARSE if wanted[name].is_floating_point() else 0.0):
+            off[name] = difference
+    return {name: off[name] for name in (*wanted, *found) if name in off}
+
+
+def _difference(found: Tensor, wanted: Tensor) -> float:
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return float("inf")
+    if not wanted.numel():
+        return 0.0
+    exact = torch.complex128 if wanted.is_complex() else torch.float64
+    first, second = (each.to_dense().to(exact).nan_to_num() for each in (found, wanted))
+    off = float((first - second).abs().max())
+    if not torch.equal(found.to_dense().isnan(), wanted.to_dense().isnan()):
+        return float("inf")
+    return off / max(float(second.abs().max()), torch.finfo(torch.float32).tiny) if off else 0.0
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def _copied(tree: Any) -> Any:
+    """The same tree with copies of its tensors, as leaves; those that share memory share it again."""
+    storages: dict[int, torch.UntypedStorage] = {}
+    copies: dict[int, Tensor] = {}
+
+    def copy(tensor: Tensor) -> Tensor:
+        if id(tensor) not in copies:
+            if tensor.layout is torch.strided:
+                storage: Any = tensor.untyped_storage()
+                shared = storages.setdefault(storage.data_ptr(), storage.clone())
+                made: Any = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+                made.set_(shared, tensor.storage_offset(), tensor.shape, tensor.stride())
+            else:
+                made = tensor.detach().clone()
+            copies[id(tensor)] = made.requires_grad_(tensor.requires_grad)
+        return copies[id(tensor)]
+
+    return tree_map_only(Tensor, copy, tree)
+
+
+@contextlib.contextmanager
+def _put_back(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Parameters, buffers, gradients, attributes and random states are afterwards what they were before."""
+    owners = {id(owner): owner for module in modules for owner in module.modules()}.values()
+    attributes = [(owner, _attributes(owner)) for owner in owners]
+    held = [value for _, kept in attributes for value in tree_leaves(list(kept.values()))]
+    tensors = list(_unique([*(t for m in modules for t in (*m.parameters(), *m.buffers())), *_tensors(held)]))
+    gradients = [tensor.grad if tensor.is_leaf else None for tensor in tensors]
+    storages = {
+        t.untyped_storage().data_ptr(): t.untyped_storage() for t in tensors if t.layout is torch.strided
+    }
+    values: list[tuple[Any, Any]] = [(storage, _clone(storage)) for storage in storages.values()]
+    values += [(grad, grad.detach().clone()) for grad in gradients if grad is not None]
+    shapes = [(tensor, tuple(tensor.shape), tensor.data) for tensor in tensors]
+    chance = random.getstate(), np.random.get_state()  # noqa: NPY002  (the state that users draw from)
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            for owner, kept in attributes:
+                owner.__dict__.clear()
+                owner.__dict__.update(_copies(kept))
+            for tensor, shape, data in shapes:
+                if tuple(tensor.shape) != shape:
+                    tensor.data = data
+            with torch.no_grad():
+                for thing, value in values:
+                    thing.copy_(value)
+            for tensor, grad in zip(tensors, gradients, strict=True):
+                if tensor.is_leaf:
+                    tensor.grad = grad
+            random.setstate(chance[0])
+            np.random.set_state(chance[1])  # noqa: NPY002
+
+
+def _clone(storage: Any) -> Any:
+    return storage.clone()
+
+
+def _attributes(owner: nn.Module) -> dict[str, Any]:
+    return _copies(owner.__dict__)
+
+
+def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of a module with copies of tables and lists, which may be changed."""
+    return {
+        key: value.copy() if isinstance(value, dict | list | set) else value
+        for key, value in attributes.items()
+    }
+
+
+def _unique(tensors: Iterable[Tensor]) -> Iterable[Tensor]:
+    return {id(tensor): tensor for tensor in tensors}.values()

@@ -1,0 +1,146 @@
+"""The training step of a function at any batch size, with estimates in place of measurements."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import fx
+from torch._dynamo.exc import TorchDynamoException
+
+from egrl.measure.board import excerpt
+from egrl_training.pytorch.asked import SCALAR_BYTES
+from egrl_training.pytorch.capture import capture_joint
+from egrl_training.pytorch.estimates import Rates, estimated
+from egrl_training.pytorch.joint import JointGraph
+from egrl_training.pytorch.no_data import batch_of, with_batch
+from egrl_training.pytorch.optimizers import OptimizerBytes, optimizer_bytes
+from egrl_training.pytorch.theirs import kept_by_pytorch
+from egrl_training.pytorch.writes import partitioners
+from egrl_training.simulator.simulate import KEEP, simulate
+from egrl_training.simulator.tables import Tables, build_tables
+from workloads.errors import InputError
+
+Plan = NDArray[np.int16]
+FAKE_LOG = logging.getLogger("torch._subclasses.fake_tensor")
+
+
+@dataclass(frozen=True)
+class FitStep:
+    """A step at one batch size.
+
+    Attributes:
+        joint: its graph.
+        tables: with estimated times, and the optimizer's state in memory all the time.
+        optimizer: what the optimizer takes.
+        theirs: makes the plan int16 [N] of PyTorch itself.
+    """
+
+    joint: JointGraph
+    tables: Tables
+    optimizer: OptimizerBytes
+    theirs: Callable[[], Plan]
+
+    @property
+    def everything(self) -> Plan:
+        """The plan int16 [N] that keeps every value."""
+        return np.full(len(self.joint.step.candidates), KEEP, np.int16)
+
+    @property
+    def stepping_bytes(self) -> int:
+        """Bytes while the optimizer steps, when nothing that was kept is left."""
+        t = self.tables
+        results = t.size_bytes[t.is_gradient | t.is_output].sum()
+        return int(t.fixed_bytes + results) + self.optimizer.step
+
+    def peak_bytes(self, plan: Plan) -> int:
+        """Bytes at the fullest moment of both passes and the optimizer's step under a plan int16 [N]."""
+        return max(int(simulate(self.tables, plan[None])[1][0]), self.stepping_bytes)
+
+    def more_time(self, plan: Plan) -> float:
+        """How much longer both passes take than with every value kept, as a share."""
+        ours, all_kept = simulate(self.tables, np.stack([plan, self.everything]))[0]
+        return float(ours / all_kept - 1) if all_kept else 0.0
+
+
+class FitSteps:
+    """The step of a function at the batch sizes that are asked for; each is captured once."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        dim: int,
+        optimizer: Any,
+        rates: Rates,
+        name: str,
+    ) -> None:
+        self._function, self._inputs, self._dim = function, inputs, dim
+        self._optimizer, self._rates = optimizer, rates
+        self._name = name or getattr(function, "__qualname__", type(function).__name__)
+        self._known: dict[int, FitStep] = {}
+
+    @functools.cached_property
+    def given(self) -> FitStep:
+        """That of the inputs as they are."""
+        return self._captured(self._inputs)
+
+    @property
+    def batch(self) -> int:
+        """The batch of the inputs. InputError if they have none in common."""
+        return batch_of(self._inputs, self._dim)
+
+    def at(self, batch: int) -> FitStep:
+        """That of another batch. InputError if it cannot be captured."""
+        if batch not in self._known:
+            inputs = with_batch(self._inputs, self._dim, batch)
+            self._known[batch] = self.given if batch == self.batch else self._captured(inputs)
+        return self._known[batch]
+
+    def _captured(self, inputs: Sequence[Any]) -> FitStep:
+        try:
+            with _no_tracebacks():
+                joint = capture_joint(self._function, *inputs, name=self._name)
+        except TorchDynamoException as error:
+            raise InputError(
+                f"{self._name}: expected a step that torch.compile captures as one graph, found"
+                f" {type(error).__name__}: {excerpt(str(error))}"
+            ) from error
+        joint = estimated(joint, self._rates)
+        optimizer = optimizer_bytes(_trained(joint), self._optimizer)
+        tables = build_tables(joint.step, optimizer.state + SCALAR_BYTES)
+        return FitStep(joint, tables, optimizer, functools.cache(functools.partial(_their_plan, joint)))
+
+
+@contextlib.contextmanager
+def _no_tracebacks() -> Iterator[None]:
+    """Without the traceback that PyTorch logs of a shape that does not suit: the error says it."""
+    was, FAKE_LOG.disabled = FAKE_LOG.disabled, True
+    try:
+        yield
+    finally:
+        FAKE_LOG.disabled = was
+
+
+def _their_plan(joint: JointGraph) -> Plan:
+    kept = kept_by_pytorch(joint)
+    return np.array([number in kept for number in joint.step.candidates], np.int16)
+
+
+def _trained(joint: JointGraph) -> list[torch.Tensor]:
+    """The parameters that get gradients, without data."""
+    primals = [node for node in joint.module.graph.nodes if partitioners._is_primal(node)]
+    gradients = partitioners._extract_fwd_bwd_outputs(joint.module, num_fwd_outputs=joint.forward_outputs)[1]
+    role = {node: value.role for node, value in zip(joint.values, joint.step.values, strict=True)}
+    return [
+        primal.meta["val"]
+        for primal, gradient in zip(primals, gradients, strict=False)
+        if isinstance(gradient, fx.Node) and role[primal] == "parameter"
+    ]

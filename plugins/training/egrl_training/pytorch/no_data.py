@@ -1,0 +1,82 @@
+"""Networks and inputs without data: tensors that know their sizes, and take no memory.
+
+Source: `torch/_subclasses/fake_tensor.py`. Whatever is built under a `FakeTensorMode` has shapes, strides, types and
+devices alone. `torch.compile` captures it like the real thing, with the same graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map_only
+
+from egrl.measure.board import excerpt
+from egrl_training.pytorch.counted import tensors_of
+from egrl_training.pytorch.step_file import load
+from workloads.errors import InputError
+
+
+@contextlib.contextmanager
+def without_data() -> Iterator[None]:
+    """New tensors have no data."""
+    # `Module.to` swaps what has no data, and refuses tensors with weak references, which each parameter without data
+    # has: of its own making, to nothing that a swap could harm
+    unseen = SimpleNamespace(getweakrefs=lambda tensor: [])
+    with FakeTensorMode(), mock.patch.object(torch.utils, "weakref", unseen):
+        yield
+
+
+def load_without_data(file: str) -> tuple[Callable[..., torch.Tensor], Sequence[Any]]:
+    """The loss function and the inputs of a file (`step_file.load`), without data.
+
+    InputError if the file defines no `build`, or if that reads data.
+    """
+    try:
+        with without_data():
+            return load(file)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the user's code, or PyTorch, raises on tensors without data
+        raise InputError(
+            f"{file}: expected build() to run on tensors without data (no weights that are loaded, no values that are"
+            f" read), found {type(error).__name__}: {excerpt(str(error))}"
+        ) from error
+
+
+def batch_of(inputs: Any, dim: int) -> int:
+    """The size that the tensors among the inputs have in common in a dimension. InputError if there is none."""
+    sizes = {tensor.shape[dim] for tensor in tensors_of(inputs) if tensor.dim() > dim}
+    if len(sizes) != 1:
+        found = ", ".join(map(str, sorted(sizes))) or "no such dimension"
+        raise InputError(f"batch_dim: expected inputs of one size in dimension {dim}, found {found}")
+    return int(sizes.pop())
+
+
+def with_batch(inputs: Any, dim: int, batch: int) -> Any:
+    """The inputs with another size in a dimension, without data."""
+
+    def resized(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() <= dim:
+            return tensor
+        shape = [*tensor.shape[:dim], batch, *tensor.shape[dim + 1 :]]
+        made = torch.empty_strided(
+            shape, _dense(shape, tensor.stride()), dtype=tensor.dtype, device=tensor.device
+        )
+        return made.requires_grad_(tensor.requires_grad)
+
+    with without_data():
+        return tree_map_only(torch.Tensor, resized, inputs)
+
+
+def _dense(shape: Sequence[int], like: Sequence[int]) -> list[int]:
+    """Strides of a tensor without gaps whose dimensions lie in the order of other strides."""
+    strides, step = [0] * len(shape), 1
+    for dim in sorted(range(len(shape)), key=lambda dim: (like[dim], -dim)):
+        strides[dim], step = step, step * max(shape[dim], 1)
+    return strides

@@ -1,0 +1,168 @@
+"""Bytes that ops take beside what they are given and return, by their shapes: for ops that cannot run here.
+
+Sources: PyTorch's kernels (`aten/src/ATen/native/`), and what they took when they ran, on a processor with AVX-512.
+Convolutions (`mkldnn/Conv.cpp`, oneDNN) copy what they read into layouts of their own, and results back. Dropout and
+masked attention make masks. Norms copy what does not lie in order.
+
+Deviations: what else threads keep for themselves is left out (gradients of a weight that they add up, blocks of
+products in bfloat16), and convolutions in bfloat16 take more than is said; on a GPU, where a library chooses algorithms
+with workspaces, ops take nothing beside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from egrl_training.pytorch.counted import tensors_of
+
+aten = torch.ops.aten
+LANES = 16
+"""Channels lie in blocks of so many in the layouts of oneDNN."""
+FEW_CHANNELS = 4
+"""Images with fewer channels are read as they are."""
+WIDEST = 14
+"""Windows that are wider have no kernel of their own: they are written side by side for a product."""
+FLOAT_BYTES = 4
+"""Of what attention computes with."""
+OWN_GRADIENTS = 4
+"""Gradients of the weight that each thread has there."""
+
+
+def scratch_bytes(node: fx.Node) -> int:
+    """What an op takes at most beside its inputs and results."""
+    estimate = _SCRATCH.get(getattr(node.target, "overloadpacket", None))
+    values = [source.meta.get("val") for source in node.all_input_nodes]
+    if any(tensor.device.type != "cpu" for tensor in tensors_of(values)):
+        return 0
+    if estimate is None:
+        return _promoted(node) if torch.Tag.pointwise in getattr(node.target, "tags", ()) else 0
+    return estimate(*fx.map_arg(node.args, lambda source: source.meta.get("val")))
+
+
+def held_bytes(node: fx.Node) -> int:
+    """What the storage of an op's result has at least: losses are reduced in place of their terms."""
+    if (
+        getattr(node.target, "overloadpacket", None) not in _LOSSES
+        or len(tensors_of(node.meta.get("val"))) != 1
+    ):
+        return 0
+    source = node.all_input_nodes[0].meta["val"]
+    return int(source.numel() * source.element_size())
+
+
+def _bytes(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
+
+
+def _promoted(node: fx.Node) -> int:
+    """Copies of what an op of single elements is given in another type than it computes in."""
+    result, total = node.meta.get("val"), 0
+    if not isinstance(result, torch.Tensor) or not result.dtype.is_floating_point:
+        return 0
+    for tensor in tensors_of([source.meta.get("val") for source in node.all_input_nodes]):
+        if tensor.dtype != result.dtype and tensor.dim() and not _converts(node):
+            total += tensor.numel() * result.element_size()
+    return total
+
+
+def _converts(node: fx.Node) -> bool:
+    return getattr(node.target, "overloadpacket", None) in (aten._to_copy, aten.where, aten.masked_fill)
+
+
+def _padded(tensor: Any, *dims: int) -> int:
+    """Bytes of a tensor whose sizes in these dimensions are whole blocks."""
+    size = [math.ceil(n / LANES) * LANES if dim in dims else n for dim, n in enumerate(tensor.shape)]
+    return math.prod(size) * int(tensor.element_size())
+
+
+def _image(tensor: Any) -> int:
+    return 0 if tensor.shape[1] < FEW_CHANNELS else _padded(tensor, 1)
+
+
+def _convolution(
+    image: Any, weight: Any, bias: Any, stride: Any, pad: Any, dilation: Any, transposed: bool, *more: Any
+) -> int:
+    """Copies of image and weight, or of the result once it is there."""
+    out = aten.convolution.default(image, weight, bias, stride, pad, dilation, transposed, *more)
+    return max(_image(image) + _padded(weight, 0), 2 * _bytes(out) if transposed else _padded(out, 1))
+
+
+def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *more: Any) -> int:
+    """First the gradient of the image, then, beside that, the one of the weight.
+
+    `more` are stride, padding, dilation, whether it is transposed, output padding, groups, and what is asked for.
+    """
+    strided = max(more[0]) > 1 and not more[3]
+    of_image, of_weight = more[-1][:2]
+    there, peak = 0, 0
+    if of_image:
+        peak = _image(gradient) + _padded(weight, 0) + _image(image)
+        peak = max(peak, (3 if strided else 2) * _bytes(image))
+        there = _bytes(image)
+    if of_weight:
+        copies = _padded(weight, 0) + max(_image(image) + _image(gradient), _bytes(weight))
+        if weight.shape[-1] > WIDEST:
+            copies = _bytes(weight) + _columns(gradient, image, weight)
+        peak = max(peak, there + copies)
+        there += _bytes(weight)
+    return max(peak - there, 0)
+
+
+def _columns(gradient: Any, image: Any, weight: Any) -> int:
+    """What threads take that write windows side by side, and add up gradients of their own."""
+    window = math.prod(weight.shape[1:]) * math.prod(gradient.shape[2:]) * int(image.element_size())
+    threads = min(image.shape[0], torch.get_num_threads())
+    return int(threads * (window + OWN_GRADIENTS * _bytes(weight)))
+
+
+def _attention_blocks(query: Any, key: Any) -> tuple[int, int]:
+    """Rows of queries and of keys that a thread looks at together (`FlashAttentionKernel.cpp`)."""
+    length = query.shape[2]
+    rows = 256 if length >= 768 else 64 if length >= 192 else 32
+    return min(rows, length), min(512, key.shape[2])
+
+
+def _attention(query: Any, key: Any, value: Any, *more: Any) -> int:
+    """Scores of a block, their largest and sum by row, and the rows of the result, for each thread."""
+    rows, columns = _attention_blocks(query, key)
+    return torch.get_num_threads() * rows * (columns + 2 + query.shape[3]) * FLOAT_BYTES
+
+
+def _attention_backward(gradient: Any, query: Any, key: Any, *more: Any) -> int:
+    """Scores of a block and their gradients, for each thread."""
+    rows, columns = _attention_blocks(query, key)
+    return torch.get_num_threads() * 2 * rows * columns * FLOAT_BYTES
+
+
+def _copy(image: Any, *more: Any) -> int:
+    return 0 if image.is_contiguous() else _bytes(image)
+
+
+def _copies(gradient: Any, image: Any, *more: Any) -> int:
+    return _copy(gradient) + _copy(image)
+
+
+def _like(image: Any, *more: Any) -> int:
+    return _bytes(image)
+
+
+_SCRATCH: dict[Any, Callable[..., int]] = {
+    aten.convolution: _convolution,
+    aten.convolution_backward: _convolution_backward,
+    aten.native_layer_norm: _copy,
+    aten.native_layer_norm_backward: _copies,
+    aten.native_group_norm: _copy,
+    aten.native_group_norm_backward: _copies,
+    aten.native_batch_norm_backward: _like,
+    aten.native_dropout: _like,
+    aten.native_dropout_backward: _like,
+    aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+    aten._safe_softmax: lambda image, *more: int(image.numel()),
+}
+_LOSSES = (aten.mse_loss, aten.smooth_l1_loss, aten.huber_loss, aten.binary_cross_entropy)

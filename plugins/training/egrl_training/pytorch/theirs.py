@@ -1,0 +1,33 @@
+"""What PyTorch's own partitioner keeps of a joint graph, as `torch.compile` does it by default.
+
+Source: `torch/_functorch/partitioners.py` (`min_cut_rematerialization_partition`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+from torch import fx
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from egrl_training.pytorch.joint import JointGraph
+
+
+def kept_by_pytorch(joint: JointGraph) -> set[int]:
+    """Positions in `TrainingStep.values` of the storages that it keeps for the backward pass."""
+    graph = fx.Graph()
+    returned = graph.graph_copy(joint.module.graph, {})
+    graph.output(returned)
+    given = list(graph.find_nodes(op="placeholder"))
+    roles = [value.role for value in joint.step.values if value.role in ("parameter", "input")]
+    with contextlib.redirect_stdout(io.StringIO()):
+        forward, _ = min_cut_rematerialization_partition(
+            fx.GraphModule(joint.module, graph),
+            [node.meta.get("val") for node in given],
+            num_fwd_outputs=joint.forward_outputs,
+            static_lifetime_input_indices=[n for n, role in enumerate(roles) if role == "parameter"],
+        )
+    (output,) = forward.graph.find_nodes(op="output")
+    saved = {node.name for node in output.args[0][joint.forward_outputs :] if isinstance(node, fx.Node)}
+    return {int(joint.step.owner[number]) for number in joint.positions(saved)}

@@ -1,0 +1,214 @@
+"""`memory_limit(check=True)`: the first step is held to eager mode, and nothing of that is seen afterwards."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+import egrl_training as training
+from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
+from egrl_training.pytorch import backend, check
+from egrl_training.pytorch.joint import JointGraph
+from egrl_training.pytorch.judge import Meaning
+from egrl_training.pytorch.partition import Cut, partition
+
+pytestmark = QUIET
+
+
+class Loss(nn.Module):
+    """Changes buffers, sets one anew, counts in an attribute, draws, and changes its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.norm, self.b = nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 8)
+        self.register_buffer("gate", torch.ones(16, 8))
+        self.register_buffer("last", torch.zeros(16, 8))
+        self.steps = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = nn.functional.dropout(self.norm(self.a(x.sin())), 0.25) * self.gate.exp() + self.last.cos()
+        self.gate.add_(0.5)
+        self.last = y.detach()
+        self.steps += 1
+        x.mul_(0.5)
+        return self.b(y.sin()).square().mean()
+
+
+def _trained(asked: dict[str, Any]) -> list[Tensor]:
+    torch.manual_seed(3)
+    torch._dynamo.reset()
+    model, results = Loss(), []
+    with training.memory_limit(fraction=1.0, quiet=True, **asked):
+        step = torch.compile(model, backend="aot_eager")
+    for _ in range(2):
+        x = torch.randn(16, 8)
+        loss = step(x)
+        loss.backward()
+        results += [loss.detach(), x]
+    gradients = [parameter.grad for parameter in model.parameters()]
+    return [*results, *gradients, *model.buffers(), torch.tensor(model.steps), torch.rand(1)]
+
+
+@pytest.mark.slow
+def test_a_step_that_is_right_goes_on_as_if_nothing_had_been_checked() -> None:
+    for ours, without in zip(_trained({"check": True}), _trained({}), strict=True):
+        assert torch.equal(ours, without)
+
+
+class Small(nn.Module):
+    """Keeps statistics, a list, a table and a tensor that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+        self.seen: list[float] = []
+        self.counts = {"runs": 0}
+        self.scale = torch.ones(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.a(x)).sin() * self.scale.exp()
+        self.scale.mul_(0.5)
+        self.counts["runs"] += 1
+        self.seen.append(1.0)
+        return y.square().mean()
+
+
+class Trainer:
+    def __init__(self, model: nn.Module) -> None:
+        self.models = [model]
+
+    def step(self, x: Tensor) -> Tensor:
+        return self.models[0](x)
+
+
+def _with_backward(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    def step(x: Tensor) -> Tensor:
+        loss = model(x)
+        loss.backward()
+        return loss.detach()
+
+    return step
+
+
+WAYS: dict[str, Callable[[nn.Module], Callable[[Tensor], Tensor]]] = {
+    "in a table": lambda model: (lambda table: lambda x: table["model"](x))({"model": model}),
+    "as a default": lambda model: lambda x, model=model: model(x),
+    "by a partial function": lambda model: functools.partial(lambda model, x: model(x), model),
+    "by an object": lambda model: Trainer(model).step,
+    "with its backward pass": _with_backward,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_model_that_is_reached_otherwise_is_put_back_too(way: str) -> None:
+    def trained(asked: dict[str, Any]) -> list[Tensor]:
+        torch.manual_seed(3)
+        torch._dynamo.reset()
+        model, results = Small(), []
+        with training.memory_limit(fraction=1.0, quiet=True, **asked):
+            step = torch.compile(WAYS[way](model), backend="aot_eager")
+        for _ in range(2):
+            loss = step(torch.randn(16, 8))
+            if loss.requires_grad:
+                loss.backward()
+            results.append(loss.detach())
+        gradients = [parameter.grad for parameter in model.parameters()]
+        counts = torch.tensor([model.counts["runs"], len(model.seen)])
+        return [*results, *gradients, *model.buffers(), model.scale, counts]
+
+    for ours, without in zip(trained({"check": True}), trained({}), strict=True):
+        assert torch.equal(ours, without)
+
+
+def _break_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans compute something else, and the judge of graphs looks away."""
+
+    def wrong(joint: JointGraph, cut: Cut) -> tuple[fx.GraphModule, fx.GraphModule]:
+        forward, backward = partition(joint, cut)
+        (node,) = backward.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.Tensor)
+        node.target = torch.ops.aten.add.Tensor
+        backward.recompile()
+        return forward, backward
+
+    monkeypatch.setattr(backend, "partition", wrong)
+    monkeypatch.setattr(Meaning, "check", lambda *_: None)
+
+
+def _function(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    return lambda x: model(x).sin().sum()
+
+
+@pytest.mark.parametrize(
+    "of", [lambda model: nn.Sequential(model, Sine()), _function], ids=["module", "function"]
+)
+def test_a_step_that_is_wrong_is_an_error_that_names_the_tensor_and_its_module(
+    of: Callable[[nn.Module], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _break_plans(monkeypatch)
+    with training.memory_limit(fraction=1.0, quiet=True, check=True):
+        step = torch.compile(of(nn.Linear(8, 8)), backend="aot_eager")
+    with pytest.raises(
+        training.WrongStepError, match=r"gradient of (0\.)?weight \(Linear\) differs from eager"
+    ) as error:
+        step(torch.randn(16, 8))
+    assert "plain torch.compile by 0.0e+00" in str(error.value)
+
+
+class Sine(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sin().sum()
+
+
+def test_what_plain_torch_compile_shows_too_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PyTorch computes the exponential again after the change: its gradients are wrong."""
+
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(8, 8)
+            self.register_buffer("gate", torch.ones(16, 8))
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.a(x) * self.gate.exp()
+            self.gate.add_(1)
+            return (y.sin() * y).mean()
+
+    def as_pytorch(self: Any, gm: fx.GraphModule, inputs: Any, **known: Any) -> Any:
+        return min_cut_rematerialization_partition(gm, inputs, num_fwd_outputs=known["num_fwd_outputs"])
+
+    monkeypatch.setattr(backend.Partitioner, "__call__", as_pytorch)
+    with training.memory_limit(fraction=1.0, check=True):
+        step = torch.compile(Gated(), backend="aot_eager")
+    step(torch.randn(16, 8))
+    said = capsys.readouterr().err
+    assert "check: the gradient of a.weight (Linear) differs from eager mode by" in said
+    assert "plain torch.compile, too" in said
+
+
+def test_random_numbers_that_inductor_draws_by_itself_are_not_compared() -> None:
+    said: list[str] = []
+
+    def draws(x: Tensor) -> Tensor:
+        return torch.rand_like(x).sum()
+
+    check.hold(draws, draws, lambda: draws, [], (torch.zeros(3),), {}, False, said.append)
+    (line,) = said
+    assert "nothing is compared" in line
+
+
+def test_inputs_that_share_memory_share_it_when_they_are_copied() -> None:
+    whole = torch.zeros(4)
+    (first, second), again = check._copied(((whole, whole[1:]), whole))
+    first[1] = 1.0
+    assert second[0] == 1.0
+    assert again is first
+    assert whole.sum() == 0

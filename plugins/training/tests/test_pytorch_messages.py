@@ -1,0 +1,124 @@
+"""What `memory_limit` says: names of modules, hints, and what is wrong at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+
+import egrl_training as training
+from compiling import QUIET, fresh, limit_evaluations  # noqa: F401  (a fixture of all)
+from egrl_training.pytorch import joint
+from egrl_training.pytorch.capture import capture_joint
+from workloads.errors import InputError
+
+pytestmark = QUIET
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(16, 64), torch.nn.Linear(64, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+class Net(torch.nn.Module):
+    def __init__(self, loss: bool = True) -> None:
+        super().__init__()
+        self.blocks, self.loss = torch.nn.ModuleList([Block(), Block()]), loss
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x.square().mean() if self.loss else x
+
+
+def test_ops_know_their_module() -> None:
+    model = Net()
+    step = capture_joint(model, torch.randn(8, 16)).step
+    known = {op.module for op in step.ops}
+    assert {"blocks.0", "blocks.0.up", "blocks.1.down"} <= known
+    assert known <= {"", *(name for name, _ in model.named_modules())}
+    assert any(op.module for op in step.ops if op.phase == "backward")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["L['self'].blocks.0.up", "L['self']._modules['blocks']._modules['0']._modules['up']", "blocks.0.up"],
+)
+def test_a_module_has_one_name_whatever_dynamo_calls_it(path: str) -> None:
+    node = torch.fx.Graph().placeholder("x")
+    node.meta["nn_module_stack"] = {"up": (path, torch.nn.Linear)}
+    assert joint._module(node) == "blocks.0.up"
+
+
+def test_too_little_memory_names_tensors_by_their_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_evaluations(monkeypatch, 210)
+    with training.memory_limit("20 KiB", method="annealing", quiet=True):
+        step = torch.compile(Net(), backend="aot_eager")
+    with pytest.raises(Exception, match=r"expected a limit") as caught:
+        step(torch.randn(64, 16))
+    assert re.search(r"\w+ of blocks\.[01](\.\w+)? \([\d.]+ KiB\)", str(caught.value))
+
+
+@pytest.mark.parametrize(("loss", "hinted"), [(True, False), (False, True)])
+def test_large_results_are_said_to_be_used_outside(
+    loss: bool, hinted: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_evaluations(monkeypatch, 210)
+    model: Any = Net(loss)
+    with training.memory_limit(fraction=0.95, method="annealing"):
+        model.compile(backend="aot_eager")
+    model(torch.randn(256, 16)).sum().backward()
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("egrl: Net: peak")
+    assert any("it returns 16 KiB: what is computed of this outside" in line for line in said) == hinted
+
+
+def test_what_pytorch_leaves_uncompiled_is_said_once_and_what_it_compiles_is_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recurrent, x = torch.nn.LSTM(16, 16, batch_first=True), torch.randn(4, 5, 16)
+    with training.memory_limit("1 GiB") as made:
+        module = torch.compile(recurrent, backend="aot_eager")
+        function = torch.compile(lambda x: recurrent(x)[0].square().mean(), backend="aot_eager")
+        planned = torch.compile(Net(), backend="aot_eager")
+    for _ in range(2):
+        module(x)[0].sum().backward()
+        function(x).backward()
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert all(line.endswith(": PyTorch compiles nothing of it, so that no limit holds") for line in said)
+    planned(torch.randn(8, 16)).backward()
+    assert "compiles nothing" not in capsys.readouterr().err
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("as_module", [True, False])
+def test_a_limit_that_nothing_keeps_to_ends_in_the_users_own_traceback(as_module: bool) -> None:
+    net = Net()
+    with training.memory_limit("1 KiB", seconds=60, quiet=True):
+        step = torch.compile(net if as_module else lambda x: net(x), backend="aot_eager")
+    with pytest.raises(training.MemoryLimitError, match=r"found 1024 bytes \(1 KiB\)") as caught:
+        step(torch.randn(8, 16))
+    assert len(caught.traceback) < 10
+
+
+def test_no_room_is_left_by_what_is_reserved() -> None:
+    message = "reserved: expected less than the limit of 1 GiB, found 1 GiB"
+    with pytest.raises(InputError, match=message), training.memory_limit("1 GiB", reserved="1 GiB"):
+        pass
+
+
+def test_modules_that_pytorch_does_not_compile_end_in_one_line() -> None:
+    with training.memory_limit("1 GiB", quiet=True) as made:
+        with pytest.raises(InputError, match=r"Sequential.compile\(\): expected torch.compile\(model\)"):
+            torch.nn.Sequential(torch.nn.Linear(16, 16)).compile(backend="aot_eager")
+        model = Net()
+        model.compile(backend="aot_eager")
+    model(torch.randn(8, 16)).backward()
+    assert len(made) == 1
