@@ -50,7 +50,9 @@ def shipped_mappings(problem: Problem) -> Mapping16:
 
 def placed_by_rules(problem: Problem) -> Mapping16:
     """As `shipped_mappings`, but none, int16 [0, N, H], if no rule ships for the problem."""
-    if not isinstance(problem, HasPlacer) or not rules(problem.placer.feature_names, len(problem.space.heads)):
+    if not isinstance(problem, HasPlacer) or not rules(
+        problem.placer.feature_names, len(problem.space.heads)
+    ):
         return np.empty((0, *problem.space.shape), np.int16)
     return shipped_mappings(problem)
 

@@ -102,8 +102,8 @@ class RunOptions:
         str,
         PRINTABLE,
         Doc(
-            "begin with: cold, compiler, rules (the best of all rules, each measured), policy (what the first of the shipped"
-            " rules places), exact, or a mapping FILE"
+            "begin with: cold, compiler, rules (the best of all rules, each measured), policy (what the first of"
+            " the shipped rules places), exact, or a mapping FILE"
             " [compiler; cold with --preset paper]"
         ),
     ] = ""

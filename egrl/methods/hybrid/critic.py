@@ -23,9 +23,9 @@ from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods.hybrid.method import CRITIC
 from egrl.methods.hybrid.round_share import RoundShare
-from egrl.methods.placed import placed_by_rules
 from egrl.methods.parts_critic.choice import Belief, Critic
 from egrl.methods.parts_critic.data import Measured
+from egrl.methods.placed import placed_by_rules
 from hwsim.family import HasFamily
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Floats, Mapping16, Status
