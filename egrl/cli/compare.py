@@ -30,7 +30,9 @@ EVALS = 4000
 @flags.budget(f"{EVALS} evaluations", "of each run")
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option(
-    "--start", default=None, help="begin with: cold, compiler, rules, exact, or a mapping FILE [compiler]"
+    "--start",
+    default=None,
+    help="begin with: cold, compiler, rules, policy, exact, or a mapping FILE [compiler]",
 )
 @flags.baseline()
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")

@@ -90,6 +90,7 @@ def _figures(given: Mapping[str, Any]) -> Sequence[str]:
 
 
 NAMES: dict[str, Names] = {
+    "workload": _workloads,
     "--workload": _workloads,
     "--workloads": _workloads,
     "--validation": _workloads,
