@@ -1,10 +1,10 @@
 """Networks on chips that rules for placing are trained and tested on, with what a long search reaches on each.
 
 A pair is a network and a chip around `nnpi`, or around another chip file: capacities of all memories but the slowest
-between x 2^-1.5 and x 2^1.5, bandwidths between x 2^-1 and x 2^1, the clock between x 2^-1.5 and x 2^1.5; one of five is
-the chip file as it is. Of the networks, if none are given, six in ten are of `mcm87`, the others sizes of ResNets, VGG,
-AlexNet, MobileNet, U-Net, BERT and GPT-2. `best` is the cost of an annealing from the best of the compiler's rules.
-Pairs with less than 0.5 % between the default rule and that are left out: they say nothing.
+between x 2^-1.5 and x 2^1.5, bandwidths between x 2^-1 and x 2^1, the clock between x 2^-1.5 and x 2^1.5; one of five
+is the chip file as it is. Of the networks, if none are given, six in ten are of `mcm87`, the others sizes of ResNets,
+VGG, AlexNet, MobileNet, U-Net, BERT and GPT-2. `best` is the cost of an annealing from the best of the compiler's
+rules. Pairs with less than 0.5 % between the default rule and that are left out: they say nothing.
 """
 
 from __future__ import annotations
