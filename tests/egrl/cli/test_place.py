@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from policies.store import ranker_policy, save_policy
 from toys import ABLE
 from workloads.errors import InputError
 
-CHIP = Path(__file__).parents[3] / "hwsim" / "nnpi" / "chips" / "nnpi.toml"
+ROOT = Path(__file__).parents[3]
+CHIP = ROOT / "hwsim" / "nnpi" / "chips" / "nnpi.toml"
+GUIDE = (ROOT / "docs" / "guides" / "placing.md").read_text(encoding="utf-8")
 
 
 def problem_of(workload: str, chip: str = "") -> NnpiProblem:
@@ -212,3 +215,12 @@ def test_a_placer_for_which_no_rules_ship_is_refused():
     shelf = ABLE["shelf"]()
     with pytest.raises(InputError, match="expected a problem that rules ship for"):
         place(shelf)
+
+
+def test_the_guide_shows_what_is_printed_and_how_many_rules_and_coefficients_there_are(capsys):
+    shipped = rules(FEATURE_NAMES, 2)
+    assert f"{len(shipped)} linear rules ship" in GUIDE
+    assert f"A rule is {len(shipped[0])} numbers" in GUIDE
+    assert main(["place", "bert"]) == 0
+    shown = re.findall(r"^```text\n(bert on .*?)^```$", GUIDE, flags=re.DOTALL | re.MULTILINE)
+    assert [re.sub(r"\d+", "N", text) for text in shown] == [re.sub(r"\d+", "N", capsys.readouterr().out)]
