@@ -60,7 +60,7 @@ MISTAKES = [
     (
         "run --workload bert --start mapping.json",
         "mapping.json",
-        "--start: expected cold, compiler, rules, exact or a mapping file (best_mapping.json), found no such file",
+        "--start: expected cold, compiler, rules, policy, exact or a mapping file (best_mapping.json), found no",
     ),
     (
         "run --workload bert --init policy.safetensors",
