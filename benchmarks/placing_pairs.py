@@ -1,21 +1,21 @@
 """Networks on chips that rules for placing are trained and tested on, with what a long search reaches on each.
 
-A pair is a network and a chip around `nnpi`: capacities of the memories between x 2^-1.5 and x 2^1.5, bandwidths
-between x 2^-1 and x 2^1, the clock between x 2^-1.5 and x 2^1.5; one of five is the chip file as it is. Of the networks
-six in ten are of `mcm87`, the others sizes of ResNets, VGG, AlexNet, MobileNet, U-Net, BERT and GPT-2. `best` is the
-cost of an annealing from the best of the compiler's rules. Pairs with less than 0.5 % between the default rule and that
-are left out: they say nothing.
+A pair is a network and a chip around `nnpi`, or around another chip file: capacities of all memories but the slowest
+between x 2^-1.5 and x 2^1.5, bandwidths between x 2^-1 and x 2^1, the clock between x 2^-1.5 and x 2^1.5; one of five
+is the chip file as it is. Of the networks, if none are given, six in ten are of `mcm87`, the others sizes of ResNets,
+VGG, AlexNet, MobileNet, U-Net, BERT and GPT-2. `best` is the cost of an annealing from the best of the compiler's
+rules. Pairs with less than 0.5 % between the default rule and that are left out: they say nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,11 +54,11 @@ TESTED = tuple(
 
 
 def family_of(workload: str) -> str:
-    """The family of a network: what is left out of training together."""
+    """The family of a network, of one of another's itself: what is left out of training together."""
     name = workload.partition(":")[0]
     if name in MCM87:
         return ALIKE.get(MCM87[name].family, MCM87[name].family)
-    return next(family for prefix, family in BY_NAME.items() if name.startswith(prefix))
+    return next((family for prefix, family in BY_NAME.items() if name.startswith(prefix)), name)
 
 
 def sizes(rng: np.random.Generator) -> str:
@@ -82,28 +82,31 @@ def sizes(rng: np.random.Generator) -> str:
     )
 
 
-def chip_of(factors: list[float]) -> Chip:
-    """`nnpi` with three bandwidths, two capacities and the clock times 2^factor; no factors: as it is."""
-    chip = load_chip("nnpi")
+def chip_of(factors: list[float], name: str = "nnpi") -> Chip:
+    """A chip whose bandwidths, capacities but the first, and clock are times 2^factor; no factors: as it is."""
+    chip = load_chip(name)
     if not factors:
         return chip
-    times = [2.0**factor for factor in factors]
-    slow, middle, fast = chip.memories
-    memories = (
-        replace(slow, bandwidth_Bps=slow.bandwidth_Bps * times[0]),
-        replace(
-            middle,
-            bandwidth_Bps=middle.bandwidth_Bps * times[1],
-            capacity_bytes=int(middle.capacity_bytes * times[3]),
-        ),
-        replace(
-            fast,
-            bandwidth_Bps=fast.bandwidth_Bps * times[2],
-            capacity_bytes=int(fast.capacity_bytes * times[4]),
-        ),
+    times, count = [2.0**factor for factor in factors], len(chip.memories)
+    bandwidths = sorted(m.bandwidth_Bps * by for m, by in zip(chip.memories, times[:count], strict=True))
+    capacities = [
+        int(m.capacity_bytes * by) for m, by in zip(chip.memories, [1.0, *times[count:-1]], strict=True)
+    ]
+    memories = tuple(
+        replace(memory, bandwidth_Bps=Bps, capacity_bytes=capacity)
+        for memory, Bps, capacity in zip(chip.memories, bandwidths, capacities, strict=True)
     )
-    compute = replace(chip.compute, clock_Hz=chip.compute.clock_Hz * times[5])
+    compute = replace(chip.compute, clock_Hz=chip.compute.clock_Hz * times[-1])
     return replace(chip, memories=memories, compute=compute)
+
+
+class Case(NamedTuple):
+    """A network on a chip, and the key of its annealing."""
+
+    workload: str
+    factors: list[float]
+    key: int
+    chip: str = "nnpi"
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class Pair:
     base: float
     best_rule: float
     best: float
+    chip: str = "nnpi"
 
     @property
     def headroom(self) -> float:
@@ -128,7 +132,7 @@ class Pair:
 
     @cached_property
     def _tables(self) -> Tables:
-        return build_tables(load(self.workload), chip_of(self.factors))._replace(sigma=0.0)
+        return build_tables(load(self.workload), chip_of(self.factors, self.chip))._replace(sigma=0.0)
 
     @cached_property
     def _placer(self) -> NnpiPlacer:
@@ -147,24 +151,23 @@ class Pair:
         return np.asarray(np.log(cost / self.best))
 
 
-def drawn(seed: int, count: int) -> Iterator[tuple[str, list[float], int]]:
-    """Networks, chips and the keys of their annealings."""
-    rng = np.random.default_rng(seed)
-    spread = np.array([1.0, 1.0, 1.0, 1.5, 1.5, 1.5])
-    names = sorted(MCM87)
+def drawn(seed: int, count: int, workloads: Sequence[str] = (), chip: str = "nnpi") -> Iterator[Case]:
+    """Networks, of those given or of the zoo, on chips around one."""
+    rng, memories = np.random.default_rng(seed), len(load_chip(chip).memories)
+    spread = np.array([1.0] * memories + [1.5] * memories)
+    names = sorted(workloads or MCM87)
     for _ in range(count):
-        workload = str(rng.choice(names)) if rng.random() < 0.6 else sizes(rng)
+        workload = str(rng.choice(names)) if workloads or rng.random() < 0.6 else sizes(rng)
         factors = rng.uniform(-spread, spread).round(4).tolist() if rng.random() < 0.8 else []
-        yield workload, factors, int(rng.integers(1 << 40))
+        yield Case(workload, factors, int(rng.integers(1 << 40)), chip)
 
 
-def measured(case: tuple[str, list[float], int], steps: int) -> dict[str, Any] | None:
+def measured(case: Case, steps: int) -> dict[str, Any] | None:
     """A pair as a line of a file; None if the network is too large, or does not fit on the chip."""
     from workloads.errors import InputError
 
-    workload, factors, key = case
     try:
-        tables = build_tables(load(workload), chip_of(factors))._replace(sigma=0.0)
+        tables = build_tables(load(case.workload), chip_of(case.factors, case.chip))._replace(sigma=0.0)
     except InputError:
         return None
     if len(tables.weight_bytes) > LARGEST:
@@ -172,22 +175,23 @@ def measured(case: tuple[str, list[float], int], steps: int) -> dict[str, Any] |
     maps = np.stack([compile_map(tables, rule) for rule in RULES.values()])
     costs = latencies(tables, maps, np.zeros(len(maps)))
     best = int(np.argmin(costs))
-    _, cost = anneal(tables, maps[best], steps=steps, key=key, restarts=2)
+    _, cost = anneal(tables, maps[best], steps=steps, key=case.key, restarts=2)
     base = float(costs[list(RULES).index(DEFAULT_RULE)])
     return {
-        "workload": workload,
-        "factors": factors,
+        "workload": case.workload,
+        "chip": case.chip,
+        "factors": case.factors,
         "base": base,
         "best_rule": float(costs[best]),
         "best": float(cost),
     }
 
 
-def _measured(given: tuple[tuple[str, list[float], int], int]) -> dict[str, Any] | None:
+def _measured(given: tuple[Case, int]) -> dict[str, Any] | None:
     return measured(*given)
 
 
-def write_pairs(path: Path, cases: Iterable[tuple[str, list[float], int]], steps: int, workers: int) -> None:
+def write_pairs(path: Path, cases: Iterable[Case], steps: int, workers: int) -> None:
     """Measure cases and write a line for each that fits."""
     with ProcessPoolExecutor(workers) as pool, path.open("w") as file:
         for found in pool.map(_measured, [(case, steps) for case in cases], chunksize=8):
@@ -198,4 +202,9 @@ def write_pairs(path: Path, cases: Iterable[tuple[str, list[float], int]], steps
 def read_pairs(path: Path) -> list[Pair]:
     """The pairs of a file on which something can be gained."""
     pairs = [Pair(**json.loads(line)) for line in path.read_text().splitlines()]
-    return [pair for pair in pairs if pair.headroom > LEAST]
+    found = [pair for pair in pairs if pair.headroom > LEAST]
+    if not found:
+        raise SystemExit(
+            f"{path}: expected pairs on which {LEAST:.1%} can be gained, found none among {len(pairs)}"
+        )
+    return found

@@ -1,6 +1,7 @@
 """The linear rules that ship: trained on networks x chips, and what they reach on families that were left out.
 
     python -m benchmarks.placing_train pairs -o PAIRS.jsonl [--count 1400 --seed 1 --steps 60000]
+        [--workloads a,b.onnx,… --chip CHIP]
     python -m benchmarks.placing_train rules PAIRS.jsonl -o RULES.json [--rules 24]
     python -m benchmarks.placing_train folds PAIRS.jsonl -o FOLDER
 
@@ -25,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from deap import cma
 
-from benchmarks.placing_pairs import TESTED, Pair, drawn, family_of, measured, read_pairs, write_pairs
+from benchmarks.placing_pairs import TESTED, Case, Pair, drawn, family_of, measured, read_pairs, write_pairs
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from policies.ranker import by_hand
 from population.walk import Ascent
@@ -142,7 +143,7 @@ def document(rules: np.ndarray) -> str:
 
 def tested() -> list[Pair]:
     """The networks of `TESTED` on `nnpi`."""
-    found = [measured((name, [], 7), TEST_STEPS) for name in TESTED]
+    found = [measured(Case(name, [], 7), TEST_STEPS) for name in TESTED]
     return [Pair(**line) for line in found if line is not None]
 
 
@@ -157,11 +158,18 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=60_000)
+    parser.add_argument(
+        "--workloads", default="", help="names or files, with commas between; none: of the zoo"
+    )
+    parser.add_argument("--chip", default="nnpi", help="a name or a file")
     parser.add_argument("--rules", type=int, default=24)
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     if given.what == "pairs":
-        write_pairs(given.output, drawn(given.seed, given.count), given.steps, given.workers)
+        cases = drawn(
+            given.seed, given.count, [name for name in given.workloads.split(",") if name], given.chip
+        )
+        write_pairs(given.output, cases, given.steps, given.workers)
         return
     training = Training(read_pairs(given.pairs), given.workers)
     if given.what == "rules":

@@ -53,15 +53,23 @@ class Places:
         return out.reshape(nodes, -1)
 
     def linear(self, coefficients: Floats) -> Floats:
-        """Scores float32 [M, T, L] of coefficients [M, H, 2, F]: features times those of the tensor's decision."""
+        """Scores float32 [M, T, L] of coefficients [M, H, 2, F]: features times those of the tensor's decision.
+
+        Sums are in float64: rounded after that, they depend neither on the order of the terms, which a library of
+        linear algebra chooses by the sizes and by the machine, nor on how many members there are.
+        """
         members, levels = len(coefficients), self.features.shape[1]
-        of_memory = np.einsum("le,mhef->mhlf", self.ends, coefficients)
+        of_memory = np.einsum("le,mhef->mhlf", self.ends, coefficients, dtype=np.float64)
         scores = np.zeros((members, len(self.node), levels), np.float32)
         for head in range(self.shape[1]):
             rows = np.flatnonzero(self.head == head)
             for level in range(1, levels):
-                scores[:, rows, level] = of_memory[:, head, level] @ self.features[rows, level].T
+                scores[:, rows, level] = of_memory[:, head, level] @ self._wide[rows, level].T
         return scores
+
+    @cached_property
+    def _wide(self) -> NDArray[np.float64]:
+        return self.features.astype(np.float64)
 
     def between_ends(self, outputs: Floats) -> Floats:
         """Scores float32 [M, T, L] of a network's outputs [M, N, H, 2], one for each end."""

@@ -39,8 +39,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("plugins/*/*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = (
-    "start", "guides/searching", "guides/results", "guides/chips", "guides/transfer", "guides/programs",
-    "guides/modules", "results/index",
+    "start", "guides/searching", "guides/results", "guides/chips", "guides/transfer", "guides/placing",
+    "guides/programs", "guides/modules", "results/index",
 )  # fmt: skip
 """Pages whose commands are run, after the README's and in this order, in one folder."""
 REPORTED = [README, *((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in PAGES)]

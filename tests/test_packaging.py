@@ -225,6 +225,13 @@ def test_a_run_loads_only_what_it_searches_with(tmp_path, method, unneeded):
     assert not loaded & set(unneeded)
 
 
+@pytest.mark.slow
+def test_placing_by_the_shipped_rules_loads_nothing_that_networks_or_figures_need():
+    loaded = modules_after("from egrl.cli.main import main\nassert main(['place', 'alexnet']) == 0")
+    assert "hwsim.nnpi.placer" in loaded
+    assert not loaded & {"torch", *HEAVY_IN_A_RUN}
+
+
 WITHOUT_TORCH = """
 import sys
 
@@ -249,6 +256,8 @@ run --workload alexnet --method exact --out exact --quiet
 run --workload alexnet --method random --gens 1 --out random --quiet
 run --workload alexnet --method twin --evals 20 --out twin --quiet
 run --workload alexnet --method annealing --gens 1 --out run --quiet
+run --workload alexnet --method annealing --gens 1 --start policy --out placed --quiet
+place alexnet -o placed.json
 evaluate run
 plot curves run -o curves.png
 report run -o report.html

@@ -13,6 +13,7 @@ import click
 from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
 from egrl.cli.problem_flags import run_or_flags
+from egrl.runs.text import counted
 from workloads.errors import InputError
 
 NAMED = 8

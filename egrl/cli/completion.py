@@ -89,6 +89,7 @@ def _chips(given: Mapping[str, Any]) -> Sequence[str]:
 
 
 NAMES: dict[str, Names] = {
+    "workload": _workloads,
     "--workload": _workloads,
     "--workloads": _workloads,
     "--validation": _workloads,

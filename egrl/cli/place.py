@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from egrl.cli import flags
 from egrl.cli.output import output_file
@@ -73,13 +73,18 @@ def command(
         "unit": subject.about.unit,
         "baseline": {"cost": subject.baseline.cost, "rule": subject.baseline.name},
     }
-    if found.judged:
-        cost = float(subject.evaluate(found.mapping[None], np.zeros(1, np.uint64)).cost[0])
-        report |= {"cost": cost, "speedup": subject.baseline.cost / cost, "gap": _gap(subject, cost)}
+    if found.speedup is not None:
+        cost = subject.baseline.cost / found.speedup
+        report |= {"cost": cost, "speedup": found.speedup, "gap": _gap(subject, cost)}
     if written is not None:
         atomic.write_named(written, mapping_file.dumps(subject, found.mapping))
         report["written"] = output
-    click.echo(json.dumps(report, allow_nan=False) if as_json else text_of(report, subject))
+    if as_json:
+        click.echo(json.dumps(report, allow_nan=False))
+        return 0
+    click.echo(text_of(report, subject))
+    if output is not None:
+        click.echo(f"a search goes on from it: {_search_from(output, problem, workload, chip)}")
     return 0
 
 
@@ -87,6 +92,13 @@ def _policy(path: str) -> Path | None:
     if path and not Path(path).is_file():
         raise InputError(f"--policy: expected a policy file (.safetensors), found no such file as {path!r}")
     return Path(path) if path else None
+
+
+def _search_from(file: str, problem: str, workload: str, chip: str) -> str:
+    """The command that begins a search with a mapping file."""
+    given = {"--problem": "" if problem == "nnpi" else problem, "--workload": workload, "--chip": chip}
+    words = [word for flag, value in given.items() if value for word in (flag, value)]
+    return shlex.join(["egrl", "run", *words, "--start", file])
 
 
 def _gap(problem: Problem, cost: float) -> float | None:
@@ -100,27 +112,21 @@ def text_of(report: dict[str, Any], problem: Problem) -> str:
     from egrl.runs.text import baseline_text, cost_text
     from egrl.runs.verdict import percent_up
 
-    about, took = problem.about, f"{report['seconds'] * 1e3:.0f} ms"
+    took, count = f"{report['seconds'] * 1e3:.0f} ms", report["candidates"]
     head = f"{report['workload']} on {report['chip']}: "
-    rule = baseline_text(about, report["baseline"]["rule"])
+    rule = baseline_text(problem.about, report["baseline"]["rule"])
+    source = report["source"] if count == 1 else f"{report['source']} of {count}"
     lines = []
     if "cost" not in report:
-        lines.append(
-            f"{head}placed by {report['source']} of {report['candidates']} in {took}; no model was asked"
-        )
+        lines.append(f"{head}placed by {source} in {took}; no model was asked")
     elif report["source"] == "baseline":
-        lines.append(
-            f"{head}none of {report['candidates']} rankings is faster than {rule} ({took}): its mapping is kept"
-        )
+        none = "the policy is no" if count == 1 else f"none of {count} rankings is"
+        lines.append(f"{head}{none} faster than {rule} ({took}): its mapping is kept")
     else:
         cost = cost_text(report["cost"], report["unit"])
-        lines.append(
-            f"{head}{cost}, {report['speedup']:.4f}x {rule}, by {report['source']} of {report['candidates']}, in {took}"
-        )
+        lines.append(f"{head}{cost}, {report['speedup']:.4f}x {rule}, by {source}, in {took}")
     if report.get("gap") is not None:
         lines.append(f"at most {percent_up(report['gap'])} is left to gain (proven)")
     if "written" in report:
-        lines.append(
-            f"written: {report['written']}; a search goes on from it: egrl run --start {report['written']}"
-        )
+        lines.append(f"written: {report['written']}")
     return "\n".join(lines)

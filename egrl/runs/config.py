@@ -102,9 +102,8 @@ class RunOptions:
         str,
         PRINTABLE,
         Doc(
-            "begin with: cold, compiler, rules (the best of all rules, each measured), policy (what the first of"
-            " the shipped rules places), exact, or a mapping FILE"
-            " [compiler; cold with --preset paper]"
+            "begin with: cold, compiler, rules (the best of all rules, each measured), policy (as `egrl place"
+            " --no-model`), exact, or a mapping FILE [compiler; cold with --preset paper]"
         ),
     ] = ""
     baseline: Annotated[

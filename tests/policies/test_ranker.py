@@ -52,6 +52,18 @@ def test_a_linear_score_is_features_times_coefficients_between_those_of_the_two_
                 assert scores[m, t, level] == pytest.approx(float(own @ seen.features[t, level]), abs=1e-5)
 
 
+def test_linear_scores_are_the_same_alone_and_among_others_and_are_rounded_once():
+    rng, count = np.random.default_rng(4), 300
+    features = rng.normal(size=(count, 3, 41)).astype(np.float32)
+    node, head = np.divmod(np.arange(count), HEADS)
+    seen = Places(node, head, features, (count // HEADS, HEADS))
+    drawn = rng.normal(size=(24, HEADS, 2, 41)).astype(np.float32)
+    together = seen.linear(drawn)
+    np.testing.assert_array_equal(together, np.concatenate([seen.linear(row[None]) for row in drawn]))
+    terms = drawn[:, head].astype(np.float64) * features[:, 1:]
+    np.testing.assert_array_equal(together[:, :, 1:], terms.sum(axis=-1).astype(np.float32))
+
+
 @pytest.mark.parametrize("config", [LINEAR, UNET, SAGE], ids=lambda config: config.name)
 @pytest.mark.parametrize("levels", [2, 4])
 def test_the_module_gives_what_one_pass_over_a_population_gives(config, levels):

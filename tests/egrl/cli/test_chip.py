@@ -114,7 +114,7 @@ def test_search_bound_and_figures_take_chips_of_other_numbers_of_memories(chip, 
     capsys.readouterr()
     policy = str(next((out / "policies").glob("*")))
     other = ["run", "--workload", "alexnet", "--init", policy, "--gens", "1", "--out", str(tmp_path / "s")]
-    refuse(capsys, [*other, *TINY, "--quiet"], "--init: choices: expected 3")
+    assert main([*other, *TINY, "--quiet"]) == 0  # it ranks tensors, in any number of memories
 
 
 def test_a_package_begins_as_one_that_ships_and_is_read(tmp_path, capsys):

@@ -48,6 +48,8 @@ def offered(monkeypatch, capsys):
         ("egrl bound --problem mcm --chip mcm", ["mcm36"]),
         ("egrl plot cu", ["curves"]),
         ("egrl list me", ["methods"]),
+        ("egrl place be", ["bert"]),
+        ("egrl place --chip ed", ["edge"]),
     ],
 )
 def test_a_shell_is_offered_names(offered, line, some):

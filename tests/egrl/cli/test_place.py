@@ -1,0 +1,226 @@
+"""egrl place: one mapping at once, what it says of it, and what takes the file that it writes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import refuse
+
+import onnx_models
+from egrl.cli.main import main
+from egrl.core import mapping_file
+from egrl.methods.placed import place, shipped_mappings
+from egrl.problems import build_problem
+from hwsim.nnpi.place_features import FEATURE_NAMES
+from hwsim.nnpi.problem import NnpiProblem
+from policies.network import LINEAR, NetworkConfig
+from policies.ranker import Rankers
+from policies.shipped import rules
+from policies.store import ranker_policy, save_policy
+from toys import ABLE
+from workloads.errors import InputError
+
+ROOT = Path(__file__).parents[3]
+CHIP = ROOT / "hwsim" / "nnpi" / "chips" / "nnpi.toml"
+GUIDE = (ROOT / "docs" / "guides" / "placing.md").read_text(encoding="utf-8")
+
+
+def problem_of(workload: str, chip: str = "") -> NnpiProblem:
+    found = build_problem("nnpi", workload, chip, ())
+    assert isinstance(found, NnpiProblem)
+    return found
+
+
+def cost_of(problem: NnpiProblem, mapping: np.ndarray) -> float:
+    return float(problem.evaluate(mapping[None], np.zeros(1, np.uint64)).cost[0])
+
+
+@pytest.fixture
+def said(capsys):
+    """The document that a command prints with --json."""
+
+    def ask(*argv: str) -> dict[str, Any]:
+        capsys.readouterr()
+        assert main([*argv, "--json"]) == 0
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        document: dict[str, Any] = json.loads(printed.out)
+        return document
+
+    return ask
+
+
+def test_the_best_of_the_shipped_rules_is_kept_and_its_cost_said(said):
+    found, problem = said("place", "bert"), problem_of("bert")
+    costs = [cost_of(problem, mapping) for mapping in shipped_mappings(problem)]
+    assert found["candidates"] == len(rules(FEATURE_NAMES, 2)) == len(costs)
+    assert found["source"] == f"rule {np.argmin(costs) + 1}"
+    assert found["cost"] == pytest.approx(min(costs), rel=1e-12)
+    assert found["speedup"] == pytest.approx(problem.baseline.cost / min(costs), rel=1e-12)
+    assert found["speedup"] > 1
+    assert found["baseline"] == {"cost": problem.baseline.cost, "rule": problem.baseline.name}
+    assert found["gap"] == pytest.approx(min(costs) / problem.bound(0).cost - 1)
+    assert (found["kind"], found["version"], found["workload"], found["chip"]) == ("place", 1, "bert", "nnpi")
+
+
+def test_people_read_cost_speedup_rule_and_what_is_left(capsys):
+    assert main(["place", "bert"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("bert on nnpi: ")
+    assert "x the rule 'largest-activations-first-reserve'" in first
+    assert f" of {len(rules(FEATURE_NAMES, 2))}, in " in first
+    assert second.endswith("is left to gain (proven)")
+
+
+def test_the_command_that_goes_on_is_printed_whole(tmp_path, capsys):
+    out = tmp_path / "my mapping.json"
+    assert main(["place", "alexnet", "--chip", "edge", "-o", str(out)]) == 0
+    written, then = capsys.readouterr().out.splitlines()[-2:]
+    assert written == f"written: {out}"
+    command = shlex.split(then.removeprefix("a search goes on from it: "))
+    assert command == ["egrl", "run", "--workload", "alexnet", "--chip", "edge", "--start", str(out)]
+    more = ["--method", "annealing", "--evals", "1", "--out", str(tmp_path / "r"), "--quiet"]
+    assert main([*command[1:], *more]) == 0
+
+
+def test_without_the_model_it_is_the_rule_that_is_best_alone(said, tmp_path, capsys):
+    out = tmp_path / "m.json"
+    found, problem = said("place", "bert", "--no-model", "-o", str(out)), problem_of("bert")
+    assert found["source"] == "rule 1"
+    assert not {"cost", "speedup", "gap"} & found.keys()
+    np.testing.assert_array_equal(mapping_file.read(str(out), problem), shipped_mappings(problem)[0])
+    assert main(["place", "bert", "--no-model"]) == 0
+    assert "no model was asked" in capsys.readouterr().out
+
+
+def test_without_the_model_no_mapping_is_evaluated(monkeypatch):
+    problem = problem_of("alexnet")
+    monkeypatch.setattr(problem, "evaluate", None)
+    assert place(problem, judged=False).speedup is None
+
+
+def test_evaluate_and_run_take_the_file_that_is_written(said, tmp_path):
+    out = tmp_path / "m.json"
+    found = said("place", "alexnet", "--chip", "edge", "-o", str(out))
+    assert found["written"] == str(out)
+    scored = said("evaluate", "--workload", "alexnet", "--chip", "edge", "--mapping", str(out))
+    assert scored["cost"] == pytest.approx(found["cost"], rel=1e-12)
+    run = ["run", "--workload", "alexnet", "--chip", "edge", "--method", "annealing", "--evals", "1"]
+    assert main([*run, "--start", str(out), "--out", str(tmp_path / "r"), "--quiet"]) == 0
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert summary["best"]["cost"] == pytest.approx(found["cost"], rel=1e-12)
+
+
+def test_a_run_that_starts_with_policy_begins_with_the_rule_that_is_best_alone(tmp_path):
+    run = ["run", "--workload", "alexnet", "--method", "annealing", "--evals", "1", "--quiet"]
+    assert main([*run, "--start", "policy", "--out", str(tmp_path / "r")]) == 0
+    problem = problem_of("alexnet")
+    started = mapping_file.read(str(tmp_path / "r" / "start_mapping.json"), problem)
+    np.testing.assert_array_equal(started, shipped_mappings(problem)[0])
+
+
+def test_a_saved_policy_places_instead_of_the_rules(said, tmp_path, capsys):
+    rankers, problem = Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2), problem_of("bert")
+    costs = [cost_of(problem, mapping) for mapping in shipped_mappings(problem)]
+    best = rules(FEATURE_NAMES, 2)[int(np.argmin(costs))]
+    stored = ranker_policy(best, rankers, heads=problem.space.heads, choices=problem.space.most_choices)
+    path = tmp_path / "p.safetensors"
+    save_policy(path, stored.weights, stored.metadata)
+    found = said("place", "bert", "--policy", str(path))
+    assert (found["source"], found["candidates"]) == ("the policy", 1)
+    assert found["cost"] == pytest.approx(min(costs), rel=1e-12)
+    assert main(["place", "bert", "--policy", str(path)]) == 0
+    assert ", by the policy, in " in capsys.readouterr().out
+    save_policy(path, {name: -value for name, value in stored.weights.items()}, stored.metadata)
+    capsys.readouterr()
+    assert main(["place", "bert", "--policy", str(path)]) == 0
+    assert "the policy is no faster than the rule" in capsys.readouterr().out
+
+
+def test_where_no_rule_is_faster_the_baseline_is_kept(said, tmp_path, capsys):
+    problem, out = problem_of("bert"), tmp_path / "m.json"
+    best = place(problem)
+    fast = tmp_path / "fast.json"
+    fast.write_bytes(mapping_file.dumps(problem, best.mapping).encode())
+    found = said("place", "bert", "--baseline", str(fast), "-o", str(out))
+    assert (found["source"], found["speedup"]) == ("baseline", 1.0)
+    assert found["cost"] == found["baseline"]["cost"]
+    np.testing.assert_array_equal(mapping_file.read(str(out), problem), best.mapping)
+    assert main(["place", "bert", "--baseline", str(fast)]) == 0
+    assert "rankings is faster than" in capsys.readouterr().out
+
+
+def test_a_user_s_own_baseline_is_what_the_speedup_is_over(said, tmp_path):
+    problem, slow = problem_of("bert"), tmp_path / "slow.json"
+    mapping = np.where(problem.space.initial < 0, -1, 0).astype(np.int16)
+    slow.write_bytes(mapping_file.dumps(problem, mapping).encode())
+    found, own = said("place", "bert", "--baseline", str(slow)), said("place", "bert")
+    assert found["speedup"] == pytest.approx(cost_of(problem, mapping) / own["cost"], rel=1e-12)
+    assert found["speedup"] > own["speedup"]
+
+
+def test_densenet121_is_no_slower_than_the_baseline(said):
+    assert said("place", "densenet121")["speedup"] >= 1
+
+
+def test_a_chip_whose_noise_is_on_changes_nothing(said, tmp_path):
+    text = CHIP.read_text(encoding="utf-8").replace("noise = false", "noise = true")
+    assert "noise = true" in text
+    (tmp_path / "noisy.toml").write_text(text.replace('name = "nnpi"', 'name = "noisy"'), encoding="utf-8")
+    noisy, own = said("place", "bert", "--chip", str(tmp_path / "noisy.toml")), said("place", "bert")
+    assert noisy["source"] == own["source"]
+    assert noisy["speedup"] == pytest.approx(own["speedup"], rel=1e-9)
+
+
+def test_a_model_and_a_chip_of_one_s_own_are_placed(said, tmp_path):
+    model, chip = tmp_path / "model.onnx", tmp_path / "chip.toml"
+    onnx_models.tiny(model, x=[1, 3, 8, 8])
+    assert main(["chip", "new", str(chip), "--like", "edge"]) == 0
+    found = said("place", str(model), "--chip", str(chip), "-o", str(tmp_path / "m.json"))
+    assert found["speedup"] >= 1
+    placed = json.loads((tmp_path / "m.json").read_text())["mapping"]
+    assert {row["weight"] for row in placed if "weight" in row} <= {"dram", "sram"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["bert", "--problem", "mcm"], ["expected a problem that places tensors by rank", "mcm"]),
+        (["nofile.onnx"], ["nofile.onnx"]),
+        (["nowhere"], ["nowhere", "egrl list workloads"]),
+        (["bert", "--chip", "nnpj"], ["did you mean nnpi"]),
+        (["bert", "--policy", "nowhere.safetensors"], ["--policy", "nowhere.safetensors"]),
+        (["bert", "--policy", str(CHIP)], ["nnpi.toml", "expected a policy file"]),
+        (["bert", "--baseline", "nowhere.json"], ["--baseline nowhere.json"]),
+        (["bert", "-o", "mapping.txt"], ["--output mapping.txt", ".json"]),
+        (["bert", "--set", "method.alpha=1"], ["method.alpha=1", "problem.KEY"]),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(argv, words, capsys):
+    refuse(capsys, ["place", *argv], *words)
+
+
+def test_a_start_of_a_problem_without_a_placer_names_the_flag(tmp_path, capsys):
+    argv = ["run", "--workload", "bert", "--problem", "mcm", "--start", "policy", "--gens", "1"]
+    refuse(capsys, [*argv, "--out", str(tmp_path / "r")], "--start policy: expected a problem that places")
+
+
+def test_a_placer_for_which_no_rules_ship_is_refused():
+    shelf = ABLE["shelf"]()
+    with pytest.raises(InputError, match="expected a problem that rules ship for"):
+        place(shelf)
+
+
+def test_the_guide_shows_what_is_printed_and_how_many_rules_and_coefficients_there_are(capsys):
+    shipped = rules(FEATURE_NAMES, 2)
+    assert f"{len(shipped)} linear rules ship" in GUIDE
+    assert f"A rule is {len(shipped[0])} numbers" in GUIDE
+    assert main(["place", "bert"]) == 0
+    shown = re.findall(r"^```text\n(bert on .*?)^```$", GUIDE, flags=re.DOTALL | re.MULTILINE)
+    assert [re.sub(r"\d+", "N", text) for text in shown] == [re.sub(r"\d+", "N", capsys.readouterr().out)]
