@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import placing
-from benchmarks.placing_pairs import TESTED, Pair, chip_of, drawn, family_of, measured, sizes
+from benchmarks.placing_pairs import TESTED, Case, Pair, chip_of, drawn, family_of, measured, sizes
 from benchmarks.placing_train import additions, best_alone, best_for, document
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.place_features import FEATURE_NAMES
@@ -20,7 +20,7 @@ from workloads.load import load
 
 @pytest.fixture(scope="module")
 def pairs() -> list[Pair]:
-    cases = [("dcgan", [], 1), ("vgg16", [0.5, -0.5, 0.2, 0.3, -0.4, 1.0], 2)]
+    cases = [Case("dcgan", [], 1), Case("vgg16", [0.5, -0.5, 0.2, 0.3, -0.4, 1.0], 2)]
     return [Pair(**found) for case in cases if (found := measured(case, 20_000)) is not None]
 
 
@@ -66,8 +66,8 @@ def test_each_rule_is_the_best_addition_to_those_before_it(seed):
 def test_networks_are_drawn_with_chips_around_nnpi_and_each_has_a_family():
     cases = list(drawn(0, 40))
     assert len(cases) == 40
-    assert {len(factors) for _, factors, _ in cases} == {0, 6}
-    assert all(family_of(name) for name, _, _ in cases)
+    assert {len(case.factors) for case in cases} == {0, 6}
+    assert all(family_of(case.workload) for case in cases)
     assert len({family_of(name) for name in TESTED}) == 10
     assert chip_of([]) == load_chip("nnpi")
     twice = chip_of([0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
