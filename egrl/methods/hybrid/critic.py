@@ -125,10 +125,12 @@ class CriticMember:
         rules = list(problem.family.first().values()) if warm and isinstance(problem, HasFamily) else []
         known = {row.tobytes(): row for row in rules}
         others = max(self._random, self._critic.least - len(known))
-        placed = placed_by_rules(problem)[:others]
-        keys = self._context.keys(SAMPLE, FIRST_KEYS, others - len(placed))
-        for row in (*placed, *repair(self._problem, sample_uniformly(self._problem, keys), keys)):
-            known.setdefault(row.tobytes(), row)
+        wanted = len(known) + others
+        keys = self._context.keys(SAMPLE, FIRST_KEYS, others)
+        random = repair(self._problem, sample_uniformly(self._problem, keys), keys)
+        for row in (*placed_by_rules(problem), *random):
+            if len(known) < wanted:
+                known.setdefault(row.tobytes(), row)
         measured = {row.tobytes() for row in self._context.rules}
         new = [row for row in known.values() if row.tobytes() not in measured]
         return np.array(new, np.int16).reshape(-1, *problem.space.shape)

@@ -110,7 +110,9 @@ def found_population(
     if mapping is not None and evolution.boltzmann_count and not crowded:
         start.append(boltzmann_from_mapping(mapping, problem.space.num_choices, choices, decisions.certainty))
     rules = [] if ranking is None else ranking.shipped()
-    return Population.create(rng, evolution, decisions, parts.network, start, context.device, rules)
+    population = Population.create(rng, evolution, decisions, parts.network, start, context.device, rules)
+    population.known.add([*context.rules, *(given for given in context.start[:1] if given is not None)])
+    return population
 
 
 LEARNER, COMPILER = -1, -2
