@@ -77,11 +77,12 @@ def run(workload: str, arm: str, seed: int, evals: int, rules: list[np.ndarray])
 
 def means(lines: list[dict[str, Any]], arm: str, mark: int) -> dict[str, float]:
     """Network -> mean over the seeds of the logarithm of the speedup at a mark."""
-    found: dict[str, list[float]] = {}
+    # A longer search with the same seed begins like a shorter one: it counts once.
+    found: dict[str, dict[int, float]] = {}
     for line in lines:
         if line["arm"] == arm and str(mark) in line["best"]:
-            found.setdefault(line["workload"], []).append(float(np.log(line["best"][str(mark)])))
-    return {name: float(np.mean(values)) for name, values in found.items()}
+            found.setdefault(line["workload"], {})[line["seed"]] = float(np.log(line["best"][str(mark)]))
+    return {name: float(np.mean(list(values.values()))) for name, values in found.items()}
 
 
 def table(lines: list[dict[str, Any]]) -> None:
