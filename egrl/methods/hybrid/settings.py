@@ -67,6 +67,10 @@ def build_hybrid(
     readout = config.readout
     if readout == "place" and config.network.name == AUTO and names_choices(context.init):
         readout = "greedy"  # the policy to begin with says how it is read
+    if readout == "place" and config.steps_per_episode > 1:
+        readout = (
+            "greedy"  # a ranking network does not see the mapping before, so that all steps would be alike
+        )
     ranking = ranking_of(problem, config.network, readout)
     network = network_of(problem, config.network, ranking)
     parts = Parts(network, evolution, learner, config.steps_per_episode, readout, ranking)

@@ -122,6 +122,13 @@ def test_a_ranking_policy_transfers_to_another_workload_and_chip_as_what_is_plac
         == 0
     )
     named = next((tmp_path / "g" / "policies").glob("*.safetensors"))
+    broken = {name: np.full_like(array, np.nan) for name, array in stored.weights.items()}
+    save_policy(tmp_path / "broken.safetensors", broken, stored.metadata)
+    refuse(
+        capsys,
+        ["place", "resnet18", "--policy", str(tmp_path / "broken.safetensors")],
+        "expected finite weights",
+    )
     capsys.readouterr()
     ranking = ["--set", "method.network.name=graph_unet"]
     refuse(

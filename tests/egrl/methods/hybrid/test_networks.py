@@ -74,6 +74,17 @@ def test_a_saved_policy_places_another_workload_and_begins_a_search(tmp_path):
         search("egrl", "gin", evals=21, init=str(policy))
 
 
+def test_episodes_of_several_steps_read_networks_decision_by_decision_since_ranking_ones_see_no_state():
+    settings = ["method.steps_per_episode=2", "method.network.width=8", "method.network.depth=1"]
+    long = egrl.Search("alexnet", method="ea", settings=settings)
+    named = egrl.Search("alexnet", method="ea", settings=[*settings, "method.readout=greedy"])
+    for search in (long, named):
+        for _ in range(2):
+            batch = search.ask()
+            search.tell(batch, search.problem.evaluate(batch.proposals.mapping, batch.key))
+    np.testing.assert_array_equal(long.ask().proposals.mapping, named.ask().proposals.mapping)
+
+
 def test_a_network_that_is_none_is_refused_before_a_folder_is_made(tmp_path):
     for name, words in (
         ("gta", "expected one of auto, linear, graph_unet, .* found 'gta'; did you mean gat"),
