@@ -48,6 +48,11 @@ def by_hand(names: tuple[str, ...], heads: int) -> Weights:
     return np.append(np.tile(row, heads * ENDS), np.float32(FREE_BY_HAND)).astype(np.float32)
 
 
+def added_network(config: NetworkConfig) -> NetworkConfig:
+    """The settings of the network that adds to a rule's scores."""
+    return replace(config, output_gain=BODY_GAIN * config.output_gain)
+
+
 class Rankers:
     """Evaluates M ranking networks of one shape, given as weight vectors [M, P]; torch only if they are not linear."""
 
@@ -66,8 +71,7 @@ class Rankers:
         if config.name != LINEAR:
             from policies.stacked import StackedActor
 
-            gain = replace(config, output_gain=BODY_GAIN * config.output_gain)
-            self._body = StackedActor(gain, heads * features, heads, ENDS, device)
+            self._body = StackedActor(added_network(config), heads * features, heads, ENDS, device)
             own += [
                 replace(s, name=f"network.{s.name}", offset=s.offset + self._linear)
                 for s in self._body.weight_format.segments

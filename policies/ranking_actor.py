@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -12,7 +10,7 @@ from policies.graph import Graph
 from policies.network import LINEAR, NetworkConfig
 from policies.places import ENDS, Places
 from policies.pyg import make_actor
-from policies.ranker import BODY_GAIN, Rankers
+from policies.ranker import Rankers, added_network
 from policies.weight_vector import assign
 
 
@@ -35,8 +33,7 @@ class RankingActor(nn.Module):
         self.free = nn.Parameter(torch.zeros(1))
         self.network: nn.Module | None = None
         if config.name != LINEAR:
-            gain = replace(config, output_gain=BODY_GAIN * config.output_gain)
-            self.network = make_actor(gain, heads * features, heads, ENDS, rng)
+            self.network = make_actor(added_network(config), heads * features, heads, ENDS, rng)
         for name in ("features", "of_nodes", "ends", "node", "head"):
             self.register_buffer(f"_{name}", torch.from_numpy(getattr(places, name)), persistent=False)
         if rng is not None:

@@ -15,21 +15,20 @@ import numpy as np
 
 from policies.weight_vector import Weights
 
-FILES = ("nnpi.json",)
 FOLDER = "rules"
 
 
 @cache
-def _read(name: str) -> dict[str, Any]:
-    text = (resources.files("policies") / FOLDER / name).read_text(encoding="utf-8")
-    document: dict[str, Any] = json.loads(text)
-    return document
+def _documents() -> list[dict[str, Any]]:
+    files = (file for file in (resources.files("policies") / FOLDER).iterdir() if file.name.endswith(".json"))
+    return [
+        json.loads(file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda file: file.name)
+    ]
 
 
 def rules(names: tuple[str, ...], heads: int) -> list[Weights]:
     """The rules float32 [2 H F + 1] for features of these names and H decisions; empty if none are shipped."""
-    for file in FILES:
-        found = _read(file)
+    for found in _documents():
         if tuple(found["features"]) == names and found["heads"] == heads:
             return [np.array(row, np.float32) for row in found["rules"]]
     return []

@@ -13,6 +13,7 @@ from hwsim.problem import Mapping16, Problem
 from policies.network import LINEAR, NetworkConfig
 from policies.ranker import Rankers
 from policies.shipped import rules
+from policies.weight_vector import Weights
 from workloads.errors import InputError
 
 
@@ -33,33 +34,24 @@ class Placed:
     speedup: float | None
 
 
-def shipped_mappings(problem: Problem, where: str = "place") -> Mapping16:
-    """What the shipped rules place, int16 [K, N, H], the best alone first.
-
-    InputError that begins with `where` if the problem places nothing by rank, or no rules ship for it.
-    """
-    if not isinstance(problem, HasPlacer):
-        raise InputError(
-            f"{where}: expected a problem that places tensors by rank, such as nnpi, found {problem.about.name}"
-        )
-    names, heads = problem.placer.feature_names, len(problem.space.heads)
-    found = rules(names, heads)
-    if not found:
-        raise InputError(
-            f"{where}: expected a problem that rules ship for, such as nnpi, found {problem.about.name}"
-        )
-    rankers = Rankers(NetworkConfig(name=LINEAR), names, heads)
-    scores, share = rankers.scores(np.stack(found), policy_fit.places_of(problem), None)
-    return problem.placer.place(scores, share)
-
-
 def placed_by_rules(problem: Problem) -> Mapping16:
-    """As `shipped_mappings`, but none, int16 [0, N, H], if no rule ships for the problem."""
-    if not isinstance(problem, HasPlacer) or not rules(
-        problem.placer.feature_names, len(problem.space.heads)
-    ):
+    """What the shipped rules place, int16 [K, N, H], the best alone first; K = 0 if none ship for the problem."""
+    found: list[Weights] = []
+    if isinstance(problem, HasPlacer):
+        found = rules(problem.placer.feature_names, len(problem.space.heads))
+    if not isinstance(problem, HasPlacer) or not found:
         return np.empty((0, *problem.space.shape), np.int16)
-    return shipped_mappings(problem)
+    rankers = Rankers(NetworkConfig(name=LINEAR), problem.placer.feature_names, len(problem.space.heads))
+    return problem.placer.place(*rankers.scores(np.stack(found), policy_fit.places_of(problem), None))
+
+
+def shipped_mappings(problem: Problem, where: str = "place") -> Mapping16:
+    """As `placed_by_rules`; InputError that begins with `where` if there are none."""
+    made = placed_by_rules(problem)
+    if not len(made):
+        what = "that rules ship for" if isinstance(problem, HasPlacer) else "that places tensors by rank"
+        raise InputError(f"{where}: expected a problem {what}, such as nnpi, found {problem.about.name}")
+    return made
 
 
 def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> Placed:

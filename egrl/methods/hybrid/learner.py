@@ -189,6 +189,7 @@ class Learner:
         x = observation.x
         graph = prepare(observation.edge_index, len(x))
         self._ranking, self._graph = ranking, graph
+        self._rankers = None if ranking is None else ranking.rankers(context.device)
         task = Task(graph, problem.space.num_choices, problem.space.live)
         if ranking is not None:
             task = replace(task, places=ranking.places, feature_names=ranking.names)
@@ -225,9 +226,8 @@ class Learner:
         scores (Kool et al., "Stochastic beams and where to find them", 2019).
         """
         assert self._ranking is not None
-        found = self._ranking.rankers(self._context.device).scores(
-            self._sac.actor_weights()[None], self._ranking.places, self._graph
-        )
+        assert self._rankers is not None
+        found = self._rankers.scores(self._sac.actor_weights()[None], self._ranking.places, self._graph)
         noise = self._rng.gumbel(size=(count, *found[0].shape[1:])).astype(np.float32)
         noise[:, :, 0] = 0
         return found[0] + np.float32(self.config.rollout_noise) * noise, np.repeat(found[1], count)

@@ -10,7 +10,8 @@ rollout of the learner; after the last step of an episode the population evolves
 Deviations:
 - The learner trains while the following round is measured, so its weights are one round older when they act
   and migrate than in the paper (which trains between rounds).
-- The start mapping takes the place of one rollout, and is the prior of one chromosome. Where it is another than the
+- The start mapping takes the place of one rollout, and is the prior of one chromosome, unless shipped rules fill the
+  first generation: then it joins the first island. Where it is another than the
   compiler's, the compiler's is measured, too: what a rough model thinks best may be worse.
 - Fitness is the mean reward of the episode.
 - In episodes of several steps, the population evolves and the learner's states are the mappings that ran.
