@@ -127,7 +127,7 @@ def test_a_ranking_policy_transfers_to_another_workload_and_chip_as_what_is_plac
     refuse(
         capsys,
         ["place", "resnet18", "--policy", str(tmp_path / "broken.safetensors")],
-        "expected finite weights",
+        "expected finite values",
     )
     capsys.readouterr()
     ranking = ["--set", "method.network.name=graph_unet"]
