@@ -67,9 +67,8 @@ class _Lazy(NamedGroup):
 
         if name in COMMANDS:
             return with_names(importlib.import_module(f"egrl.cli.{MODULES.get(name, name)}").command)
-        known_only = (
-            context.resilient_parsing
-        )  # a shell asks what could follow: that runs no code that it names
+        # A shell that asks what could follow must not run code that it names.
+        known_only = context.resilient_parsing
         if name.startswith("-") or (known_only and name not in plugins.installed(KIND)):
             return None
         found = plugins.find(KIND, name)
