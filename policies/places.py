@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from policies.boltzmann import boltzmann
 
@@ -29,12 +30,14 @@ class Places:
         node, head: int64 [T], the decision that places each tensor.
         features: float32 [T, L, F].
         shape: (N, H).
+        edge_index: int64 [2, E], directed edges between nodes (producer, consumer); None: nobody asks for them.
     """
 
     node: NDArray[np.int64]
     head: NDArray[np.int64]
     features: Floats
     shape: tuple[int, int]
+    edge_index: NDArray[np.int64] | None = None
 
     @cached_property
     def ends(self) -> Floats:
@@ -51,6 +54,27 @@ class Places:
         if self.features.shape[1] > 1:
             out[self.node, self.head] = self.features[:, 1:].mean(axis=1)
         return out.reshape(nodes, -1)
+
+    @cached_property
+    def rows(self) -> Floats:
+        """float32 [T, L - 1, F + 2 + H], of a tensor in each memory above 0: features, ends of the memory, decision."""
+        tensors, levels, _ = self.features.shape
+        ends = np.broadcast_to(self.ends[1:], (tensors, levels - 1, ENDS))
+        heads = np.broadcast_to(
+            np.eye(self.shape[1])[self.head][:, None], (tensors, levels - 1, self.shape[1])
+        )
+        return np.concatenate([self.features[:, 1:], ends, heads], axis=2).astype(np.float32)
+
+    @cached_property
+    def neighbours(self) -> tuple[csr_array, csr_array]:
+        """Matrices float32 [N, N] that take values of nodes to the means over producers, and over consumers.
+
+        Rows of nodes without any are 0. ValueError if the edges are unknown.
+        """
+        if self.edge_index is None:
+            raise ValueError("edge_index: expected the edges of the graph, received None")
+        source, target = self.edge_index
+        return _means(target, source, self.shape[0]), _means(source, target, self.shape[0])
 
     def linear(self, coefficients: Floats) -> Floats:
         """Scores float32 [M, T, L] of coefficients [M, H, 2, F]: features times those of the tensor's decision.
@@ -81,3 +105,9 @@ class Places:
         logits = np.zeros((len(scores), *self.shape, choices), np.float32)
         logits[:, self.node, self.head, : scores.shape[2]] = scores
         return boltzmann(logits, np.ones(logits.shape[:-1], np.float32), num_choices)
+
+
+def _means(of: NDArray[np.int64], over: NDArray[np.int64], nodes: int) -> csr_array:
+    """The matrix [N, N] whose row i is the mean over the nodes `over[e]` of all e with `of[e] == i`."""
+    share = 1 / np.bincount(of, minlength=nodes)[of] if len(of) else np.zeros(0)
+    return csr_array((share.astype(np.float32), (of, over)), shape=(nodes, nodes))

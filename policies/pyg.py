@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from policies.graph import Graph, prepare
 from policies.graph_unet import GraphUNet, draw_weights
-from policies.network import AUTO, GRAPH_UNET, LIBRARY, LINEAR, NetworkConfig
+from policies.network import AUTO, CONTEXT, GRAPH_UNET, LIBRARY, LINEAR, NetworkConfig
 from policies.weight_vector import WeightFormat, Weights, flatten, weight_format_of
 from workloads.errors import InputError
 from workloads.references import failed, imported, is_reference, look_here
@@ -125,9 +125,9 @@ def make_actor(
     """The network of some settings, with weights drawn from `rng`; without one they are the caller's to assign."""
     if config.name in (AUTO, GRAPH_UNET):
         return GraphUNet(config, features, heads, choices, rng)
-    if config.name == LINEAR:
+    if config.name in (LINEAR, CONTEXT):
         raise InputError(
-            f"network: expected a network over the graph, found {LINEAR}, which only a placer reads"
+            f"network: expected a network over the graph, found {config.name}, which only a placer reads"
         )
     return PygActor(config, features, heads, choices, 0 if rng is None else int(rng.integers(2**63)))
 

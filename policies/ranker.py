@@ -2,12 +2,14 @@
 
     score(t, m) = c(head of t, m) . features(t, m) + g(t, m)
 
-c are the coefficients of a linear rule, and g is what a network over the graph adds (`NetworkConfig.name`; nothing if
-it is "linear"). Both are given for the slow and the fast end of the memories (`policies.places`). One more weight says
-which share of the memory for prefetching stays free.
+c are the coefficients of a linear rule, and g is what a network adds (`NetworkConfig.name`; nothing if it is "linear").
+Coefficients are given for the slow and the fast end of the memories (`policies.places`). One more weight says which
+share of the memory for prefetching stays free.
 
-The network sees of each node the features of its tensors, the mean over memories. All of this is relative to the chip,
-so that a ranking network reads any network on any chip with the same kinds of decisions.
+"context" is `policies.context`, which reads each tensor in each memory; its scores are brought to one size. Any other
+network is one over the graph: it sees of each node the features of its tensors, the mean over memories, and adds to
+both ends. All of this is relative to the chip, so that a ranking network reads any network on any chip with the same
+kinds of decisions.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.network import LINEAR, NetworkConfig
+from policies.context import ContextNetwork, of_unit_size
+from policies.network import CONTEXT, LINEAR, NetworkConfig
 from policies.places import ENDS, Places
 from policies.weight_vector import Segment, WeightFormat, Weights
 
@@ -54,7 +57,7 @@ def added_network(config: NetworkConfig) -> NetworkConfig:
 
 
 class Rankers:
-    """Evaluates M ranking networks of one shape, given as weight vectors [M, P]; torch only if they are not linear."""
+    """Evaluates M ranking networks of one shape, given as weight vectors [M, P]; torch only for those over a graph."""
 
     def __init__(
         self, config: NetworkConfig, names: tuple[str, ...], heads: int, device: str = "cpu"
@@ -67,20 +70,32 @@ class Rankers:
             Segment("free", (1,), heads * ENDS * features),
         ]
         self._linear = own[-1].end
-        self._body: StackedActor | None = None
-        if config.name != LINEAR:
+        self._body: StackedActor | ContextNetwork | None = None
+        if config.name == CONTEXT:
+            self._body = ContextNetwork(features, heads, config.width)
+        elif config.name != LINEAR:
             from policies.stacked import StackedActor
 
             self._body = StackedActor(added_network(config), heads * features, heads, ENDS, device)
+        if self._body is not None:
             own += [
                 replace(s, name=f"network.{s.name}", offset=s.offset + self._linear)
                 for s in self._body.weight_format.segments
             ]
         self.weight_format = WeightFormat(tuple(own))
 
+    @property
+    def reads_graph(self) -> bool:
+        """Whether `scores` needs the graph."""
+        return self.config.name not in (LINEAR, CONTEXT)
+
     def of_rule(self, rule: Weights, rng: np.random.Generator) -> Weights:
         """Weights float32 [P] that begin with a linear rule [H 2 F + 1]; a network's own are drawn."""
-        body = np.zeros(0, np.float32) if self._body is None else self._body.draw(rng)
+        body = np.zeros(0, np.float32)
+        if isinstance(self._body, ContextNetwork):
+            body = self._body.draw(rng, BODY_GAIN * self.config.output_gain)
+        elif self._body is not None:
+            body = self._body.draw(rng)
         return np.concatenate([rule, body]).astype(np.float32)
 
     def draw(self, rng: np.random.Generator) -> Weights:
@@ -94,16 +109,36 @@ class Rankers:
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Scores float32 [M, T, L] of weights [M, P], and the shares float64 [M] of the prefetch memory left free.
 
-        `graph` may be None if the networks are linear. Raises ValueError where a shape does not fit.
+        `graph` may be None unless `reads_graph`. Raises ValueError where a shape does not fit.
         """
         self.weight_format.check(weights)
         heads, features = self.heads, len(self.names)
         coefficients = weights[:, : self._linear - 1].reshape(-1, heads, ENDS, features)
-        scores = places.linear(coefficients)
+        scores, free, own = (
+            places.linear(coefficients),
+            weights[:, self._linear - 1],
+            weights[:, self._linear :],
+        )
+        if isinstance(self._body, ContextNetwork):
+            return self._with_context(self._body, scores, free, own, places)
         if self._body is not None:
             if graph is None:
                 raise ValueError("graph: expected that of the places, received None")
-            scores += places.between_ends(
-                self._body.all_logits(weights[:, self._linear :], places.of_nodes, graph)
-            )
-        return scores, free_share(weights[:, self._linear - 1])
+            scores += places.between_ends(self._body.all_logits(own, places.of_nodes, graph))
+        return scores, free_share(free)
+
+    @staticmethod
+    def _with_context(
+        body: ContextNetwork,
+        scores: NDArray[np.float32],
+        free: NDArray[np.float32],
+        weights: NDArray[np.float32],
+        places: Places,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """As `scores`, of the linear part's scores [M, T, L] and weights [M], and of the network's weights."""
+        free = free.astype(np.float64)
+        for member, own in enumerate(weights):
+            added, more = body.scores(own, places)
+            scores[member] = of_unit_size(scores[member] + added)
+            free[member] += more
+        return scores, free_share(free)

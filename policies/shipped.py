@@ -1,7 +1,8 @@
-"""The linear rules that come with the package: rankings that were trained on other networks and chips.
+"""Rankings that come with the package: they were trained on other networks and chips.
 
 A file of rules is a table: a row per rule, the best alone first, each the best addition to those before it; a column
-per coefficient (decision, end, feature) and one for the share that stays free. Numbers are float32.
+per coefficient (decision, end, feature) and one for the share that stays free. Numbers are float32. A network is a
+policy file (`policies.store`) of the kind that needs no torch, "context".
 """
 
 from __future__ import annotations
@@ -9,21 +10,35 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from safetensors.numpy import load
 
+from policies.network import NetworkConfig
+from policies.ranker import Rankers
 from policies.weight_vector import Weights
 
 FOLDER = "rules"
+FIELD = "egrl_policy"
+"""Where a policy file keeps its metadata, as JSON."""
+
+
+class ShippedNetwork(NamedTuple):
+    """A trained network and what evaluates it."""
+
+    rankers: Rankers
+    weights: Weights
+
+
+def _files(ending: str) -> list[bytes]:
+    files = [file for file in (resources.files("policies") / FOLDER).iterdir() if file.name.endswith(ending)]
+    return [file.read_bytes() for file in sorted(files, key=lambda file: file.name)]
 
 
 @cache
 def _documents() -> list[dict[str, Any]]:
-    files = (file for file in (resources.files("policies") / FOLDER).iterdir() if file.name.endswith(".json"))
-    return [
-        json.loads(file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda file: file.name)
-    ]
+    return [json.loads(data) for data in _files(".json")]
 
 
 def rules(names: tuple[str, ...], heads: int) -> list[Weights]:
@@ -32,3 +47,23 @@ def rules(names: tuple[str, ...], heads: int) -> list[Weights]:
         if tuple(found["features"]) == names and found["heads"] == heads:
             return [np.array(row, np.float32) for row in found["rules"]]
     return []
+
+
+@cache
+def network(names: tuple[str, ...], heads: int) -> ShippedNetwork | None:
+    """The network for features of these names and H decisions; None if none is shipped."""
+    for data in _files(".safetensors"):
+        meta = metadata_of(data)
+        if tuple(meta["feature_names"]) == names and len(meta["heads"]) == heads:
+            arrays = load(data)
+            rankers = Rankers(NetworkConfig(**meta["config"]), names, heads)
+            parts = [arrays[segment.name].reshape(-1) for segment in rankers.weight_format.segments]
+            return ShippedNetwork(rankers, np.concatenate(parts).astype(np.float32))
+    return None
+
+
+def metadata_of(data: bytes) -> dict[str, Any]:
+    """The metadata of a policy file: its first 8 bytes are the length of the JSON that follows."""
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    found: dict[str, Any] = json.loads(header["__metadata__"][FIELD])
+    return found

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Observation
 from policies.boltzmann import boltzmann
-from policies.network import LINEAR
 from policies.ranker import Rankers
 from policies.weight_vector import WeightFormat
 from population.config import Decisions
@@ -121,7 +120,7 @@ class Policies:
         places, graph = self._decisions.places, None
         assert places is not None
         assert self._actor is not None
-        if self._actor.name != LINEAR:
+        if self._rankers.reads_graph:
             from policies.graph import prepare
 
             graph = prepare(observation.edge_index, len(observation.x))

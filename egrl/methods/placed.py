@@ -1,4 +1,4 @@
-"""Mappings at once: what the shipped rules, or a saved ranking policy, make of a problem, without a search."""
+"""Mappings at once: what the shipped network and rules, or a saved policy, make of a problem, without a search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hwsim.capabilities import HasPlacer
 from hwsim.problem import Mapping16, Problem
 from policies.network import LINEAR, NetworkConfig
 from policies.ranker import Rankers
-from policies.shipped import rules
+from policies.shipped import network, rules
 from policies.weight_vector import Weights
 from workloads.errors import InputError
 
@@ -23,7 +23,7 @@ class Placed:
 
     Attributes:
         mapping: valid.
-        source: what ranked the tensors: "rule 3", "the policy" or, if no ranking was better, "baseline".
+        source: what ranked the tensors: "the network", "rule 3", "the policy" or, if no ranking was better, "baseline".
         candidates: how many mappings were made.
         speedup: over the baseline, by the problem's model; None if no model was asked.
     """
@@ -32,6 +32,10 @@ class Placed:
     source: str
     candidates: int
     speedup: float | None
+
+
+SAMPLES, SIGMA = 16, 0.3
+"""Mappings that a shipped network proposes: its own, and others placed with noise of so much on scores of size 1."""
 
 
 def placed_by_rules(problem: Problem) -> Mapping16:
@@ -45,32 +49,54 @@ def placed_by_rules(problem: Problem) -> Mapping16:
     return problem.placer.place(*rankers.scores(np.stack(found), policy_fit.places_of(problem), None))
 
 
-def shipped_mappings(problem: Problem, where: str = "place") -> Mapping16:
-    """As `placed_by_rules`; InputError that begins with `where` if there are none."""
-    made = placed_by_rules(problem)
+def placed_by_network(problem: Problem, samples: int = SAMPLES) -> Mapping16:
+    """What the shipped network places, int16 [K, N, H], its own mapping first; K = 0 if none ships for the problem.
+
+    The noise is always the same, so that the mappings of a problem are.
+    """
+    found = None
+    if isinstance(problem, HasPlacer):
+        found = network(problem.placer.feature_names, len(problem.space.heads))
+    if not isinstance(problem, HasPlacer) or found is None or samples < 1:
+        return np.empty((0, *problem.space.shape), np.int16)
+    scores, share = found.rankers.scores(found.weights[None], policy_fit.places_of(problem), None)
+    scores, rng = np.repeat(scores, samples, axis=0), np.random.default_rng(0)
+    scores[1:, :, 1:] += SIGMA * rng.standard_normal(scores[1:, :, 1:].shape, dtype=np.float32)
+    return problem.placer.place(scores, np.repeat(share, samples))
+
+
+def shipped_mappings(problem: Problem, where: str = "place") -> tuple[Mapping16, list[str]]:
+    """The mappings of the shipped network, then those of the rules, and what made each.
+
+    InputError that begins with `where` if nothing ships for the problem.
+    """
+    networks, of_rules = placed_by_network(problem), placed_by_rules(problem)
+    sources = ["the network", *(f"sample {k} of the network" for k in range(1, SAMPLES))][: len(networks)]
+    sources += [f"rule {k}" for k in range(1, len(of_rules) + 1)]
+    made = np.concatenate([networks, of_rules])
     if not len(made):
         what = "that rules ship for" if isinstance(problem, HasPlacer) else "that places tensors by rank"
         raise InputError(f"{where}: expected a problem {what}, such as nnpi, found {problem.about.name}")
-    return made
+    return made, sources
 
 
 def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> Placed:
-    """The mapping of the best of the shipped rules, or of a saved policy.
+    """The best mapping of the shipped network and rules, or that of a saved policy.
 
     If `judged`, the problem's model chooses, and the baseline is kept where nothing is faster. If not, no model is
-    asked: the mapping is that of the policy, or of the rule that is best alone.
+    asked: the mapping is that of the policy, or of the network (of the first rule where no network ships).
 
     Raises:
         InputError: the problem places nothing by rank, no rules ship for it, or the policy does not fit.
     """
     if policy is None:
-        made, names = shipped_mappings(problem), "rule {}"
+        made, sources = shipped_mappings(problem)
     else:
         from egrl.methods.players import Policies
 
-        made, names = Policies([policy]).greedy(problem), "the policy"
+        made, sources = Policies([policy]).greedy(problem), ["the policy"]
     if not judged:
-        return Placed(made[0], names.format(1), len(made), None)
+        return Placed(made[0], sources[0], len(made), None)
     # One key for all, the baseline among them: if the chip's noise is on, it is the same for each.
     all_ = np.concatenate([made, problem.baseline.mapping[None]])
     cost = problem.evaluate(all_, np.zeros(len(all_), np.uint64)).cost
@@ -78,4 +104,4 @@ def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> 
     best = int(np.argmax(speedup[:-1]))
     if not speedup[best] > 1:
         return Placed(problem.baseline.mapping, "baseline", len(made), 1.0)
-    return Placed(made[best], names.format(best + 1), len(made), float(speedup[best]))
+    return Placed(made[best], sources[best], len(made), float(speedup[best]))

@@ -59,9 +59,9 @@ def places_of(problem: Problem) -> Places:
     if not isinstance(problem, HasPlacer):
         raise ValueError(f"problem: expected one with a placer, received {problem.about.name}")
     placer = problem.placer
-    return Places(
-        placer.node, placer.head, placer.features, (len(problem.space.nodes), len(problem.space.heads))
-    )
+    edges = problem.observation.edge_index if isinstance(problem, HasObservation) else None
+    shape = (len(problem.space.nodes), len(problem.space.heads))
+    return Places(placer.node, placer.head, placer.features, shape, edges)
 
 
 def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from egrl.methods import policy_fit
 from hwsim.capabilities import HasPlacer
 from hwsim.problem import Mapping16, Problem
 from policies.graph import prepare
-from policies.network import LINEAR
 from policies.ranker import Rankers
 from policies.store import StoredPolicy, ranker_weights, rankers_of
 from policies.weight_vector import Weights
@@ -34,7 +33,7 @@ class RankerPlayer:
         """int16 [S, N, H]."""
         assert isinstance(problem, HasPlacer)
         graph = None
-        if self._rankers.config.name != LINEAR:
+        if self._rankers.reads_graph:
             seen = policy_fit.observation(problem)
             graph = prepare(seen.edge_index, len(seen.x))
         scores, share = self._rankers.scores(self._weights, policy_fit.places_of(problem), graph)

@@ -224,7 +224,7 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
     if options.start == "policy":
         from egrl.methods.placed import shipped_mappings
 
-        return shipped_mappings(problem, "--start policy")[0]
+        return shipped_mappings(problem, "--start policy")[0][0]
     if options.start == "exact":
         if not isinstance(problem, HasModel):
             raise InputError(

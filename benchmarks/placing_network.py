@@ -1,0 +1,138 @@
+"""The context network that ships: trained on drawn networks and chips, and what it reaches on families left out.
+
+    python -m benchmarks.placing_network draw -o DRAWN.pickle [--seeds 6000 --workers 2]
+    python -m benchmarks.placing_network train DRAWN.pickle -o NETWORK.safetensors [--without a,b --rounds 12000]
+    python -m benchmarks.placing_network test NETWORK.safetensors --networks bert,gpt2,model.onnx,… [--chips 3]
+
+`train` prints the share of the headroom that the network's own mapping, and the best of sixteen, reach on drawn
+instances that it was not trained on (those of families left out; else every tenth). `test` does so for networks on
+`nnpi`, or on drawn chips around it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.placing_pairs import LEAST, TESTED, chip_of, family_of
+from benchmarks.placing_varied import SPREAD, Instance, measured, read, write
+from egrl.methods.rank.gradient import ScoreGradient, ScoreGradientConfig
+from hwsim.nnpi.place_features import FEATURE_NAMES
+from hwsim.nnpi.tables import build_tables
+from policies.network import CONTEXT, NetworkConfig
+from policies.ranker import Rankers
+from policies.ranking_module import RankingModule
+from policies.store import load_policy, ranker_policy, ranker_weights, rankers_of, save_policy
+from policies.weight_vector import Weights
+from workloads.errors import InputError
+from workloads.load import load
+
+WIDTH, ROUNDS, SHOWN = 48, 12_000, 1000
+SAMPLES, SIGMA = 16, 0.3
+TEST_STEPS = 300_000
+
+
+def speedups(rankers: Rankers, weights: Weights, instance: Instance, key: int = 0) -> np.ndarray:
+    """Over the default rule, float64 [SAMPLES]: of the mapping itself, then of those placed with noise."""
+    scores, free = rankers.scores(weights[None], instance.places, None)
+    rng = np.random.default_rng(key)
+    many = np.repeat(scores, SAMPLES, axis=0)
+    many[1:, :, 1:] += SIGMA * rng.standard_normal(many[1:, :, 1:].shape, dtype=np.float32)
+    return np.asarray(instance.base / instance.costs(many, np.repeat(free, SAMPLES)))
+
+
+def summary(name: str, rankers: Rankers, weights: Weights, instances: Sequence[Instance]) -> str:
+    """Shares of the headroom."""
+    found = np.log([speedups(rankers, weights, instance) for instance in instances])
+    reach = np.mean([instance.headroom for instance in instances])
+    rules = np.mean([np.log(instance.base / instance.best_rule) for instance in instances])
+    return (
+        f"{name} ({len(instances)}): one {found[:, 0].mean() / reach:.3f}, best of {SAMPLES}"
+        f" {found.max(axis=1).mean() / reach:.3f}, best of 12 rules {rules / reach:.3f}, worst"
+        f" {np.exp(found[:, 0].min()):.3f}"
+    )
+
+
+def trained(drawn: list[Instance], without: set[str], rounds: int, seed: int) -> tuple[Rankers, Weights]:
+    """A network trained on the instances that have nothing of some families."""
+    held = [i for i in drawn if without & set(i.families)] if without else drawn[::10]
+    kept = [i for i in drawn if not without & set(i.families)] if without else drawn
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    module, rng = RankingModule(FEATURE_NAMES, 2, WIDTH), np.random.default_rng(seed)
+    module.see([instance.places for instance in kept])
+    training = ScoreGradient(module, ScoreGradientConfig(rounds=rounds))
+    rankers = Rankers(NetworkConfig(name=CONTEXT, width=WIDTH), FEATURE_NAMES, 2)
+    for number in range(1, rounds + 1):
+        chosen = [kept[k] for k in rng.choice(len(kept), training.config.tasks, replace=False)]
+        draws = training.begin([instance.places for instance in chosen], rng)
+        losses = [i.losses(d.scores, d.free_share) for i, d in zip(chosen, draws, strict=True)]
+        training.end(draws, losses)
+        if number % SHOWN == 0 or number == rounds:
+            held_out = summary("not trained on" if without else "some", rankers, module.weights(), held[:250])
+            print(number, held_out, summary("trained on", rankers, module.weights(), kept[:250]), flush=True)
+    return rankers, module.weights()
+
+
+def tested(names: Sequence[str], chips: int) -> list[Instance]:
+    """Networks on `nnpi`, or each on so many drawn chips; those on which there is something to gain."""
+    found = []
+    for number, name in enumerate(names):
+        for chip in range(max(chips, 1)):
+            rng = np.random.default_rng([5, number, chip])
+            factors = rng.uniform(-SPREAD, SPREAD).round(4).tolist() if chips else []
+            try:
+                tables = build_tables(load(name), chip_of(factors))._replace(sigma=0.0)
+            except InputError as error:
+                print(f"{name}: left out: {error}")
+                continue
+            found.append(measured(name, [], tables, 7, TEST_STEPS, restarts=2))
+    return [instance for instance in found if instance.headroom > LEAST]
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("draw", "train", "test"))
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--seeds", type=int, default=6000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--without", default="", help="families, with commas between")
+    parser.add_argument("--networks", default=",".join(TESTED))
+    parser.add_argument("--chips", type=int, default=0, help="drawn chips for each network; 0: nnpi")
+    given = parser.parse_args()
+    if given.what == "draw":
+        write(given.output, range(given.seeds), given.workers)
+    elif given.what == "train":
+        without = {name for name in given.without.split(",") if name}
+        rankers, weights = trained(read(given.file), without, given.rounds, given.seed)
+        free = {"without": sorted(without), "rounds": given.rounds, "seed": given.seed}
+        policy = ranker_policy(weights, rankers, heads=("weight", "activation"), choices=3, **free)
+        save_policy(given.output, policy.weights, policy.metadata)
+    else:
+        policy = load_policy(given.file)
+        rankers = rankers_of(policy)
+        weights = ranker_weights(policy, rankers)
+        without = set(policy.metadata.get("without", []))
+        names = [n for n in given.networks.split(",") if n and (not without or family_of(n) in without)]
+        instances = tested(names, given.chips)
+        for i in instances:
+            own = speedups(rankers, weights, i)
+            row = {"network": i.name, "reach": i.base / i.best, "rules": i.base / i.best_rule}
+            print(json.dumps(row | {"one": own[0], "of_16": own.max()}))
+        print(summary("all", rankers, weights, instances))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A ranking network trained by the gradient of its scores."""

@@ -1,0 +1,140 @@
+"""The gradient of a ranking network's scores: which way they should move, judged by placed mappings.
+
+    round: some of the problems; the network's scores s of each (`RankingModule`: their mean square is 1)
+    s + sigma e_k and s - sigma e_k are placed for draws e_k ~ N(0, I); l_k are the losses of these mappings
+    mean((l_k - mean(l)) e_k) / sigma estimates the gradient of the expected loss with regard to s,
+    which goes on to the weights by backpropagation; its length is cut, and Adam takes a step
+
+Source: Williams, "Simple statistical gradient-following algorithms" (1992), section 6, for Gaussian units; mirrored
+draws as Salimans et al. (2017), section 2.1.
+
+Evolution strategies put the noise on weights: their estimate gets worse with the number of weights. Here it is on
+scores, of which one problem has some hundred, and each is a lesson for all weights. Scores of one size are needed:
+without, a network learns to make the noise small by making its scores large, and then learns nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from annotated_types import Ge, Gt, Le
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from typing_extensions import Doc
+
+from policies.context_module import Batch
+from policies.places import Places
+from policies.ranker import free_share
+from policies.ranking_module import RankingModule
+
+
+@dataclass(frozen=True)
+class ScoreGradientConfig:
+    """Settings of the training."""
+
+    tasks: Annotated[int, Ge(1), Doc("problems a round, if there are so many")] = 24
+    samples: Annotated[int, Ge(2), Le(10_000), Doc("mappings of each problem a round, an even number")] = 24
+    rounds: Annotated[
+        int, Ge(1), Doc("rounds over which noise and steps get smaller; after them they stay")
+    ] = 12_000
+    first_sigma: Annotated[
+        float, Gt(0), Le(10), Doc("standard deviation of the noise on scores of size 1, first")
+    ] = 0.4
+    last_sigma: Annotated[float, Gt(0), Le(10), Doc("the same, last")] = 0.08
+    first_rate: Annotated[float, Gt(0), Le(10), Doc("step size of Adam, first")] = 3e-3
+    last_rate: Annotated[float, Gt(0), Le(10), Doc("the same, last")] = 3e-4
+    longest: Annotated[float, Gt(0), Doc("length to which a gradient is cut")] = 0.3
+
+
+@dataclass
+class Draws:
+    """What is placed of one problem in a round: B mappings with noise, in mirrored pairs.
+
+    Attributes:
+        scores: float32 [B, T, L].
+        free_share: float64 [B].
+        noise, free_noise: float32 [B, T, L - 1] and [B], what was added to the scores, over sigma.
+    """
+
+    scores: NDArray[np.float32]
+    free_share: NDArray[np.float64]
+    noise: NDArray[np.float32]
+    free_noise: NDArray[np.float32]
+
+
+class ScoreGradient:
+    """Trains a module, round by round: `begin`, place and measure, `end`."""
+
+    def __init__(self, module: RankingModule, config: ScoreGradientConfig) -> None:
+        self.module, self.config, self.rounds = module, config, 0
+        self._adam = torch.optim.Adam(module.parameters(), lr=config.first_rate)
+        self._said: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def sigma(self) -> float:
+        """Of the current round."""
+        return _between(self.config.first_sigma, self.config.last_sigma, self._done)
+
+    @property
+    def _done(self) -> float:
+        return min(self.rounds / self.config.rounds, 1.0)
+
+    def begin(self, given: Sequence[Places], rng: np.random.Generator) -> list[Draws]:
+        """What is to be placed of each of some problems, which have equal numbers of memories."""
+        scores, free = self._said = self.module(Batch.of(given))
+        found, row = [], 0
+        for places, own in zip(given, free.detach().numpy(), strict=True):
+            end = row + len(places.node)
+            found.append(self._draws(scores.detach().numpy()[row:end], float(own), rng))
+            row = end
+        return found
+
+    def _draws(self, scores: NDArray[np.float32], free: float, rng: np.random.Generator) -> Draws:
+        half, sigma = max(1, self.config.samples // 2), self.sigma
+        noise = rng.standard_normal((half, *scores.shape), dtype=np.float32)
+        free_noise = rng.standard_normal(half, dtype=np.float32)
+        noise, free_noise = np.concatenate([noise, -noise]), np.concatenate([free_noise, -free_noise])
+        placed = np.zeros((2 * half, len(scores), scores.shape[1] + 1), np.float32)
+        placed[:, :, 1:] = scores + np.float32(sigma) * noise
+        return Draws(placed, free_share(free + sigma * free_noise), noise, free_noise)
+
+    def end(self, draws: Sequence[Draws], losses: Sequence[NDArray[np.float64]]) -> float:
+        """Take a step by what was measured of each problem's mappings, float64 [B]. Returns the gradient's length."""
+        assert self._said is not None
+        scores, free = self._said
+        slopes, free_slopes = zip(
+            *(self._slopes(own, loss) for own, loss in zip(draws, losses, strict=True)), strict=True
+        )
+        surrogate = (scores * torch.from_numpy(np.concatenate(slopes))).sum()
+        surrogate = surrogate + (free * torch.tensor(free_slopes, dtype=torch.float32)).sum()
+        self._adam.param_groups[0]["lr"] = _between(self.config.first_rate, self.config.last_rate, self._done)
+        self._adam.zero_grad()
+        (surrogate / len(draws)).backward()  # type: ignore[no-untyped-call]
+        length = nn.utils.clip_grad_norm_(self.module.parameters(), self.config.longest)
+        self._adam.step()
+        self._said = None
+        self.rounds += 1
+        return float(length)
+
+    def _slopes(self, draws: Draws, losses: NDArray[np.float64]) -> tuple[NDArray[np.float32], float]:
+        """Estimated slopes of the loss with regard to the scores [T, L - 1] and to the weight of `free`."""
+        centred = ((losses - losses.mean()) / (len(losses) * self.sigma)).astype(np.float32)
+        return np.tensordot(centred, draws.noise, axes=1), float(centred @ draws.free_noise)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Between two rounds."""
+        return {"module": self.module.state_dict(), "adam": self._adam.state_dict(), "rounds": self.rounds}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.module.load_state_dict(state["module"])
+        self._adam.load_state_dict(state["adam"])
+        self.rounds = state["rounds"]
+
+
+def _between(first: float, last: float, done: float) -> float:
+    return float(first * (last / first) ** done)
