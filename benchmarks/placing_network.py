@@ -1,7 +1,7 @@
 """The context network that ships: trained on drawn networks and chips, and what it reaches on families left out.
 
     python -m benchmarks.placing_network draw -o DRAWN.pickle [--seeds 6000 --workers 2]
-    python -m benchmarks.placing_network train DRAWN.pickle -o NETWORK.safetensors [--without a,b --rounds 12000]
+    python -m benchmarks.placing_network train DRAWN.pickle -o NETWORK.safetensors [--without a,b --rounds 6000]
     python -m benchmarks.placing_network test NETWORK.safetensors --networks bert,gpt2,model.onnx,… [--chips 3]
 
 `train` prints the share of the headroom that the network's own mapping, and the best of sixteen, reach on drawn
@@ -31,7 +31,7 @@ from policies.weight_vector import Weights
 from workloads.errors import InputError
 from workloads.load import load
 
-WIDTH, ROUNDS, SHOWN = 48, 12_000, 1000
+WIDTH, ROUNDS, INPUT_NOISE, SHOWN = 48, 6000, 0.15, 1000
 SAMPLES, SIGMA = 16, 0.3
 TEST_STEPS = 300_000
 
@@ -67,7 +67,7 @@ def trained(drawn: list[Instance], without: set[str], rounds: int, seed: int) ->
     torch.manual_seed(seed)
     module, rng = RankingModule(FEATURE_NAMES, 2, WIDTH), np.random.default_rng(seed)
     module.see([instance.places for instance in kept])
-    training = ScoreGradient(module, ScoreGradientConfig(rounds=rounds))
+    training = ScoreGradient(module, ScoreGradientConfig(rounds=rounds, input_noise=INPUT_NOISE))
     rankers = Rankers(NetworkConfig(name=CONTEXT, width=WIDTH), FEATURE_NAMES, 2)
     for number in range(1, rounds + 1):
         chosen = [kept[k] for k in rng.choice(len(kept), training.config.tasks, replace=False)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ import numpy as np
 
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import Chip, load_chip
+from hwsim.nnpi.chip_variants import chip_with, spread
 from hwsim.nnpi.latency import latencies
 from hwsim.nnpi.placer import NnpiPlacer, place
 from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
@@ -85,19 +86,7 @@ def sizes(rng: np.random.Generator) -> str:
 def chip_of(factors: list[float], name: str = "nnpi") -> Chip:
     """A chip whose bandwidths, capacities but the first, and clock are times 2^factor; no factors: as it is."""
     chip = load_chip(name)
-    if not factors:
-        return chip
-    times, count = [2.0**factor for factor in factors], len(chip.memories)
-    bandwidths = sorted(m.bandwidth_Bps * by for m, by in zip(chip.memories, times[:count], strict=True))
-    capacities = [
-        int(m.capacity_bytes * by) for m, by in zip(chip.memories, [1.0, *times[count:-1]], strict=True)
-    ]
-    memories = tuple(
-        replace(memory, bandwidth_Bps=Bps, capacity_bytes=capacity)
-        for memory, Bps, capacity in zip(chip.memories, bandwidths, capacities, strict=True)
-    )
-    compute = replace(chip.compute, clock_Hz=chip.compute.clock_Hz * times[-1])
-    return replace(chip, memories=memories, compute=compute)
+    return chip_with(chip, factors) if factors else chip
 
 
 class Case(NamedTuple):
@@ -153,12 +142,11 @@ class Pair:
 
 def drawn(seed: int, count: int, workloads: Sequence[str] = (), chip: str = "nnpi") -> Iterator[Case]:
     """Networks, of those given or of the zoo, on chips around one."""
-    rng, memories = np.random.default_rng(seed), len(load_chip(chip).memories)
-    spread = np.array([1.0] * memories + [1.5] * memories)
+    rng, largest = np.random.default_rng(seed), spread(len(load_chip(chip).memories))
     names = sorted(workloads or MCM87)
     for _ in range(count):
         workload = str(rng.choice(names)) if workloads or rng.random() < 0.6 else sizes(rng)
-        factors = rng.uniform(-spread, spread).round(4).tolist() if rng.random() < 0.8 else []
+        factors = rng.uniform(-largest, largest).round(4).tolist() if rng.random() < 0.8 else []
         yield Case(workload, factors, int(rng.integers(1 << 40)), chip)
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from benchmarks.placing_pairs import LARGEST, LEAST, chip_of, family_of, sizes
 from hwsim.nnpi.annealing import anneal
+from hwsim.nnpi.chip_variants import spread
 from hwsim.nnpi.latency import latencies
 from hwsim.nnpi.placer import NnpiPlacer, place
 from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
@@ -34,8 +35,8 @@ from workloads.zoo import MCM87
 CUT, SMALL = 0.5, 0.02
 """Largest log regret that counts, and what is added to the headroom before its root."""
 STEPS = 15_000
-SPREAD = np.array([1.0] * 3 + [1.5] * 3)
-"""Largest logarithms to base 2 by which bandwidths, capacities and the clock are scaled."""
+SPREAD = spread(3)
+"""Of the factors of `nnpi`'s variants."""
 
 
 @dataclass

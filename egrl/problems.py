@@ -17,13 +17,20 @@ from workloads.references import failed
 
 def _nnpi() -> ProblemDefinition:
     from hwsim.nnpi.chip import chip_names, describe, load_chip
+    from hwsim.nnpi.chip_variants import chip_around
     from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
     from workloads.load import load
 
     loaders, paper = (load, load_chip), {"invalid": "penalise"}
     names = (chip_names, "nnpi")
-    return on_chips(
+    definition = on_chips(
         "nnpi", NnpiConfig, NnpiProblem, loaders, names, (describe, memories_of), paper, _networks
+    )
+    return replace(
+        definition,
+        around=lambda chip, rng, name: chip_around(
+            load_chip(chip) if isinstance(chip, str) else chip, rng, name
+        ),
     )
 
 

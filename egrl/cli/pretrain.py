@@ -25,7 +25,7 @@ from egrl.cli.output import interrupted
     metavar="W[,W2…]",
     help="workloads that choose among the policies saved on the way [those trained on]",
 )
-@click.option("--method", default="es", help="how to train: es, ppo, or a plug-in's [es]")
+@click.option("--method", default="es", help="how to train: es, rank, ppo, or a plug-in's [es]")
 @flags.budget("1000 generations", "over all workloads")
 @click.option(
     "--save-every",
@@ -42,6 +42,13 @@ from egrl.cli.output import interrupted
 @click.option("--seed", type=int, default=0, help="seed of everything random [0]")
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option(
+    "--chips-around",
+    type=int,
+    default=0,
+    metavar="N",
+    help="train each workload on N drawn chips around --chip, too [0]",
+)
 @click.option("--init", default="", help="policy file to begin with")
 @flags.workers()
 @click.option("--threads", type=int, default=1, help="threads of the networks [1]")
@@ -67,6 +74,7 @@ def command(
     seed: int,
     problem: str,
     chip: str,
+    chips_around: int,
     init: str,
     workers: int,
     threads: int,
@@ -108,6 +116,7 @@ def command(
         save_every,
         finetune,
         evals,
+        chips_around,
     )
     try:
         found = pretrain(options, Path(out), quiet)

@@ -115,6 +115,7 @@ class ProblemDefinition:
         paper: the settings of `--preset paper`.
         workloads: what `egrl list workloads` shows: a "name" and a line "summary" per workload that ships. If several
             problems take the same workloads, only the first of the problems lists them.
+        around: (chip, generator, name) -> a chip like it, drawn (`egrl pretrain --chips-around`); None: there are none.
     """
 
     config: type
@@ -123,6 +124,7 @@ class ProblemDefinition:
     describe: Callable[[str], dict[str, Any]]
     paper: dict[str, Any]
     workloads: Callable[[], list[dict[str, object]]] = list
+    around: Callable[[Any, np.random.Generator, str], Any] | None = None
 
 
 def _given(value: Any, load: Callable[[str], Any]) -> Any:

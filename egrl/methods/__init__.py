@@ -19,6 +19,10 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "ea": MethodEntry("egrl.methods.hybrid.ea", "the population of `egrl` alone"),
     "pg": MethodEntry("egrl.methods.hybrid.pg", "the SAC learner of `egrl` alone"),
+    "rank": MethodEntry(
+        "egrl.methods.rank.method",
+        "one ranking network, which a placer reads, trained by the gradient of its scores",
+    ),
     "es": MethodEntry("egrl.methods.es", "evolution strategies on the weights of one Graph U-Net"),
     "ppo": MethodEntry(
         "egrl.methods.ppo.method",

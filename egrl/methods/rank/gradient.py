@@ -16,7 +16,7 @@ without, a network learns to make the noise small by making its scores large, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -40,13 +40,21 @@ class ScoreGradientConfig:
     samples: Annotated[int, Ge(2), Le(10_000), Doc("mappings of each problem a round, an even number")] = 24
     rounds: Annotated[
         int, Ge(1), Doc("rounds over which noise and steps get smaller; after them they stay")
-    ] = 12_000
+    ] = 200
     first_sigma: Annotated[
         float, Gt(0), Le(10), Doc("standard deviation of the noise on scores of size 1, first")
     ] = 0.4
     last_sigma: Annotated[float, Gt(0), Le(10), Doc("the same, last")] = 0.08
     first_rate: Annotated[float, Gt(0), Le(10), Doc("step size of Adam, first")] = 3e-3
     last_rate: Annotated[float, Gt(0), Le(10), Doc("the same, last")] = 3e-4
+    input_noise: Annotated[
+        float,
+        Ge(0),
+        Le(10),
+        Doc(
+            "standard deviation of noise on what the network sees, over that of each feature: it learns less by heart"
+        ),
+    ] = 0.0
     longest: Annotated[float, Gt(0), Doc("length to which a gradient is cut")] = 0.3
 
 
@@ -85,13 +93,24 @@ class ScoreGradient:
 
     def begin(self, given: Sequence[Places], rng: np.random.Generator) -> list[Draws]:
         """What is to be placed of each of some problems, which have equal numbers of memories."""
-        scores, free = self._said = self.module(Batch.of(given))
+        scores, free = self._said = self.module(self._blurred(Batch.of(given), rng))
         found, row = [], 0
         for places, own in zip(given, free.detach().numpy(), strict=True):
             end = row + len(places.node)
             found.append(self._draws(scores.detach().numpy()[row:end], float(own), rng))
             row = end
         return found
+
+    def _blurred(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        """With noise on the features that a row has: a feature of 0 says that there is none."""
+        if not self.config.input_noise:
+            return batch
+        features = self.module.coefficients.shape[2]
+        inputs = batch.inputs.clone()
+        seen = inputs[:, :, :features]
+        noise = torch.from_numpy(rng.standard_normal(seen.shape, dtype=np.float32))
+        seen += self.config.input_noise * noise * self.module.spread[:features] * (seen != 0)
+        return replace(batch, inputs=inputs)
 
     def _draws(self, scores: NDArray[np.float32], free: float, rng: np.random.Generator) -> Draws:
         half, sigma = max(1, self.config.samples // 2), self.sigma
@@ -126,14 +145,21 @@ class ScoreGradient:
         return np.tensordot(centred, draws.noise, axes=1), float(centred @ draws.free_noise)
 
     def state_dict(self) -> dict[str, Any]:
-        """Between two rounds."""
-        return {"module": self.module.state_dict(), "adam": self._adam.state_dict(), "rounds": self.rounds}
+        """Between two rounds: weights and buffers, and of each weight what Adam keeps."""
+        kept = self._adam.state_dict()["state"]
+        return {
+            "module": {name: value.numpy().copy() for name, value in self.module.state_dict().items()},
+            "adam": [{key: value.numpy().copy() for key, value in kept[k].items()} for k in sorted(kept)],
+            "rounds": self.rounds,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self.module.load_state_dict(state["module"])
-        self._adam.load_state_dict(state["adam"])
-        self.rounds = state["rounds"]
+        self.module.load_state_dict({name: torch.tensor(value) for name, value in state["module"].items()})
+        kept = [{key: torch.tensor(value) for key, value in moments.items()} for moments in state["adam"]]
+        groups = self._adam.state_dict()["param_groups"]
+        self._adam.load_state_dict({"state": dict(enumerate(kept)), "param_groups": groups})
+        self.rounds = int(state["rounds"])
 
 
 def _between(first: float, last: float, done: float) -> float:

@@ -37,6 +37,7 @@ class PretrainOptions:
         save_every: generations between the policies that are saved, among which validation chooses.
         finetune: evaluations with which every saved policy goes on on each validation workload; 0: none.
         evals: evaluations, over all workloads together, instead of `gens`.
+        chips_around: drawn chips around `chip` on which each workload is trained on, too.
     """
 
     workloads: tuple[str, ...]
@@ -56,6 +57,7 @@ class PretrainOptions:
     save_every: int = POLICY_EVERY
     finetune: int = 0
     evals: int | None = None
+    chips_around: int = 0
 
     @property
     def budget(self) -> Budget:
@@ -87,6 +89,8 @@ def plain(options: PretrainOptions) -> dict[str, Any]:
     """The options as files hold them: lists, and only what is given."""
     limited = options.evals is not None or options.seconds is not None
     given = {**asdict(options), "gens": None if limited else options.budget.generations}
+    if not options.chips_around:
+        del given["chips_around"]
     return {key: list(v) if isinstance(v, tuple) else v for key, v in given.items() if v is not None}
 
 

@@ -8,8 +8,11 @@ were saved on the way are then placed on the validation workloads (`egrl/transfe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
@@ -45,8 +48,9 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
         Interrupted: the user stopped it; the same call goes on.
     """
     definition = _check(options)
-    training, validation = (_problems(options, names) for names in (options.workloads, options.validation))
-    _check_distinct(training, validation)
+    given, validation = (_problems(options, names) for names in (options.workloads, options.validation))
+    _check_distinct(given, validation)
+    training = [*given, *_on_drawn_chips(options)]
     reason = next((f"{p.about.workload}: {why}" for p in training if (why := definition.serves(p))), None)
     if reason is not None:
         raise InputError(f"--method {options.method} cannot serve problem {options.problem}: {reason}")
@@ -74,13 +78,13 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
             state = loop.resume(method, folder, context)
             _check_larger(options, len(archive), out)
         if begun:
-            folder.keep_inputs(to_toml(options), training, {})
+            folder.keep_inputs(to_toml(options), given, {})
         if state is None or not folder.begun:
-            folder.write_inputs(to_toml(options), training, {})
+            folder.write_inputs(to_toml(options), given, {})
         state, stopped = _search(method, context, options, folder, state, quiet)
         if stopped and not _spent(options, len(archive)):
             raise Interrupted(out, state.generation, again="the same command goes on")
-        return choose(options, out, training, validation, len(archive), state.seconds, quiet)
+        return choose(options, out, given, validation, len(archive), state.seconds, quiet)
     except KeyboardInterrupt:
         saved = checkpoint.listing(out / "checkpoint")
         raise Interrupted(out, saved[-1][0] if saved else None, again="the same command goes on") from None
@@ -97,7 +101,7 @@ def _search(
     quiet: bool,
 ) -> tuple[SearchState, bool]:
     """Train until the budget is spent or the user stops it: how far that came, and whether the user did."""
-    title = f"pre-training on {len(context.problems)} workloads"
+    title = f"pre-training on {len(context.problems)} {'problems' if options.chips_around else 'workloads'}"
     measure = executors.build(context.problems, options.workers)
     try:
         with (
@@ -131,6 +135,7 @@ def _check(options: PretrainOptions) -> MethodDefinition:
         ("threads", 1),
         ("save_every", 1),
         ("finetune", 0),
+        ("chips_around", 0),
     ):
         if (value := getattr(options, name)) is not None and value < least:
             raise InputError(f"--{name.replace('_', '-')}: expected at least {least}, found {value}")
@@ -141,11 +146,16 @@ def _check(options: PretrainOptions) -> MethodDefinition:
     definition = find_method(options.method)
     if not definition.several:
         raise InputError(
-            f"--method: expected one that trains on several workloads, such as es or ppo, found {options.method}"
+            f"--method: expected one that trains on several workloads, such as es, rank or ppo, found {options.method}"
         )
     if options.finetune and not options.validation:
         raise InputError(
             f"--finetune {options.finetune}: expected --validation workloads to go on on, found none"
+        )
+    if options.chips_around and find_problem(options.problem).load().around is None:
+        raise InputError(
+            f"--chips-around {options.chips_around}: expected a problem whose chips can be varied, such as nnpi,"
+            f" found {options.problem}"
         )
     if len(options.workloads) < 2:
         raise InputError(
@@ -171,6 +181,22 @@ def _problems(options: PretrainOptions, workloads: Sequence[str]) -> list[Proble
     settings: Any = typed_tables.build(definition.config, options.problem_settings, "--set problem")
     chip = options.chip or definition.chips()[0]
     return [definition.build(workload, chip, settings) for workload in workloads]
+
+
+def _on_drawn_chips(options: PretrainOptions) -> list[Problem]:
+    """Each workload on its own drawn chips, those that it does not fit on left out; the same for equal seeds."""
+    definition = find_problem(options.problem).load()
+    if not options.chips_around or definition.around is None:
+        return []
+    settings: Any = typed_tables.build(definition.config, options.problem_settings, "--set problem")
+    chip, found = options.chip or definition.chips()[0], []
+    for number, workload in enumerate(options.workloads):
+        for k in range(options.chips_around):
+            rng = np.random.default_rng([options.seed, number, k])
+            with suppress(InputError):
+                drawn = definition.around(chip, rng, f"variant-{number}-{k}")
+                found.append(definition.build(workload, drawn, settings))
+    return found
 
 
 def _check_distinct(training: Sequence[Problem], validation: Sequence[Problem]) -> None:

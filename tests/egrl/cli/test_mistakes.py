@@ -209,7 +209,7 @@ MISTAKES = [
     (
         "pretrain --workloads bert,resnet50 --method ea --out p",
         "found ea",
-        "--method: expected one that trains on several workloads, such as es or ppo, found ea",
+        "--method: expected one that trains on several workloads, such as es, rank or ppo, found ea",
     ),
     (
         "transfer RUN --workload resnet50",

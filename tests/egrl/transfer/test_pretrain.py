@@ -180,3 +180,30 @@ def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path
     refuse(capsys, ["plot", "curves", str(copy), "-o", str(tmp_path / "c.png")], "found a pre-training")
     (copy / "pretraining.json").write_text('{"kind": "pretraining", "version": 1}')
     refuse(capsys, ["transfer", str(copy), "--workload", "unet"], "pretraining.json", "damaged")
+
+
+def test_a_ranking_network_is_trained_on_drawn_chips_too_in_two_sittings_as_in_one(tmp_path, capsys):
+    small = ["--set", "method.width=8", "--set", "method.training.samples=4", "--set", "method.training.tasks=3"]
+    given = ["--workloads", "alexnet,resnet18", "--validation", "vgg16", "--chips-around", "2", *small]
+
+    def train(out: Path, evaluations: int) -> int:
+        argv = ["pretrain", "--method", "rank", *given, "--evals", str(evaluations), "--out", str(out), "--quiet"]
+        return main(argv)
+
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    assert train(once, 150) == 0
+    assert train(twice, 64) == 0
+    assert train(twice, 150) == 0
+    assert rows(twice) == rows(once)
+    document = json.loads((once / "pretraining.json").read_text())
+    assert document["trained_on"] == ["alexnet", "resnet18"]
+    assert document["options"]["chips_around"] == 2
+    policy = load_policy(once / "policy.safetensors")
+    assert policy.metadata["config"]["name"] == "context"
+    again = ["pretrain", "--method", "rank", *given[:4], *small, "--out", str(once), "--quiet"]
+    refuse(capsys, again, "chips_around: expected None as in this command, found 2")
+
+
+def test_chips_around_need_a_problem_whose_chips_can_be_varied(tmp_path, capsys):
+    argv = ["pretrain", "--problem", "mcm", "--workloads", "resnet18,alexnet", "--chips-around", "2"]
+    refuse(capsys, [*argv, "--out", str(tmp_path / "p")], "--chips-around 2: expected a problem whose chips", "mcm")

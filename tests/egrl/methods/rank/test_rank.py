@@ -1,0 +1,79 @@
+"""Rank as a method: it gets better by its own measurements, goes on from a policy, and serves what has a placer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import egrl
+from egrl.core.archive import Archive
+from egrl.core.method import Context
+from egrl.methods import find_method
+from egrl.methods.players import Policies
+from egrl.methods.rank.method import Rank, RankConfig
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.chip_variants import chip_around, chip_with
+from hwsim.nnpi.problem import NnpiProblem
+from policies.store import save_policy
+from subjects import problem
+from workloads.errors import InputError
+from workloads.load import load
+
+SMALL = ("method.width=8", "method.training.samples=8", "method.training.rounds=40")
+
+
+def problem_of(workload: str, chip: str = "nnpi") -> NnpiProblem:
+    return NnpiProblem(load(workload), load_chip(chip))
+
+
+def test_the_networks_own_mapping_gets_better_by_what_was_measured():
+    search = egrl.Search("resnet50", method="rank", seed=1, settings=SMALL, start="compiler")
+    own: list[float] = []
+    while len(own) < 40:
+        batch = search.ask(limit=9)
+        assert batch is not None
+        found = search.problem.evaluate(batch.proposals.mapping, batch.key)
+        own.append(float(found.speedup[0]))
+        search.tell(batch, found.cost)
+    assert np.mean(own[-5:]) > np.mean(own[:5]) + 0.01
+
+
+def test_a_policy_of_rank_is_placed_as_it_was_measured_and_is_gone_on_from(tmp_path):
+    subject = problem_of("alexnet")
+    context = Context([subject], Archive([subject]), seed=3, start=[None])
+    method = Rank(context, RankConfig(width=8))
+    stored = method.policy()
+    path = tmp_path / "policy.safetensors"
+    save_policy(path, stored.weights, stored.metadata)
+    [placed] = Policies([path]).greedy(subject)
+    assert np.array_equal(placed, method.ask().mapping[0])
+    again = Rank(
+        Context([subject], Archive([subject]), seed=4, start=[None], init=stored), RankConfig(width=8)
+    )
+    assert np.array_equal(again.ask().mapping[0], placed)
+
+
+def test_it_serves_what_a_placer_places_and_says_why_it_serves_nothing_else():
+    serves = find_method("rank").serves
+    assert serves(problem_of("alexnet")) is None
+    assert serves(problem("toy-ragged")) == "nothing places its tensors by rank"
+
+
+def test_chips_with_other_numbers_of_memories_cannot_be_trained_on_together():
+    problems = [problem_of("alexnet"), problem_of("alexnet", "edge")]
+    assert problems[0].space.most_choices != problems[1].space.most_choices
+    with pytest.raises(InputError, match="expected chips with equal numbers of memories"):
+        Rank(Context(problems, Archive(problems), seed=0, start=[None, None]), RankConfig(width=8))
+
+
+def test_a_chip_around_another_is_a_chip_and_factors_of_zero_are_the_chip_itself():
+    chip = load_chip("nnpi")
+    assert chip_with(chip, [0.0] * 6) == chip
+    for seed in range(20):
+        drawn = chip_around(chip, np.random.default_rng(seed), "other")
+        assert drawn.name == "other"
+        for own, from_ in zip(drawn.memories, chip.memories, strict=True):
+            assert 2**-1.5 - 1e-9 <= own.capacity_bytes / from_.capacity_bytes <= 2**1.5 + 1e-9
+        assert drawn == chip_around(chip, np.random.default_rng(seed), "other")
+    with pytest.raises(ValueError, match="factors: expected 6, received 5"):
+        chip_with(chip, [0.0] * 5)
