@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from egrl.core.method import Context, Method
-from egrl.core.several import Several
 from hwsim.capabilities import HasObservation
 from hwsim.problem import Problem
 
@@ -67,10 +66,10 @@ class MethodDefinition:
     pretraining: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, context: Context, config: Any) -> Method:
-        """The method for these problems. A method for one problem serves several with one instance per problem."""
-        if self.several or len(context.problems) == 1:
-            return self.make(context, config)
-        return Several(context, lambda part: self.make(part, config))
+        """The method for these problems. ValueError if there are several and it is made for one."""
+        if len(context.problems) > 1 and not self.several:
+            raise ValueError(f"problems: expected one, received {len(context.problems)}")
+        return self.make(context, config)
 
 
 def serves_all(problem: Problem) -> str | None:

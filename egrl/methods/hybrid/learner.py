@@ -288,7 +288,7 @@ class Learner:
         seen = slice(max(0, self._oldest()), len(self._previous))
         first, reward = seen.start, archive.column("reward")[seen]
         usable = (archive.column("status")[seen] <= Status.INVALID) & np.isfinite(reward)
-        usable &= (archive.column("problem")[seen] == self._context.number) & self._learns_from(seen)
+        usable &= self._learns_from(seen)
         distinct, at = np.unique(np.where(usable, -reward, np.inf), return_index=True)
         best = first + at[np.isfinite(distinct)][: self.config.elites]
         if not len(best):
