@@ -26,19 +26,23 @@ class WithCritic(Method):
         self._critic = CriticMember(context, critic, first)
         self._shown = dict(self._critic.metrics())
         self._silent = False
+        self._passed = False
 
     def ask(self) -> Proposals:
         """The critic's batch in its turn, without rows while it thinks; else that of the method inside."""
         if isinstance(self._inner, WithTwin):
             self._inner.begin_twin()
             self.ahead = self._inner.ahead
-        if not self._silent and self._critic.its_turn:
+        if not self._silent and not self._passed and self._critic.its_turn:
             batch = self._critic.ask()
             thinking = self._critic.thinking
             self.phase = "thinking" if thinking else ""
             if len(batch) or thinking:
                 return batch
+            # Not asked again until another's batch is out: how often the other is asked for it depends on time.
+            self._passed = True
         batch = self._inner.ask()
+        self._passed = self._passed and not len(batch)
         self.phase, self.ahead = self._inner.phase, self._inner.ahead
         self._critic.wait(len(batch))
         return batch
@@ -72,7 +76,11 @@ class WithCritic(Method):
         """Of both."""
         if self._silent:
             return self._inner.state_dict()
-        own = {"parts_critic": self._critic.state_dict(), "critic_shown": self._shown}
+        own = {
+            "parts_critic": self._critic.state_dict(),
+            "critic_shown": self._shown,
+            "critic_passed": self._passed,
+        }
         return {**self._inner.state_dict(), **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -84,4 +92,4 @@ class WithCritic(Method):
             self._shown = {}
             return
         self._critic.load_state_dict(state["parts_critic"])
-        self._shown = dict(state["critic_shown"])
+        self._shown, self._passed = dict(state["critic_shown"]), bool(state["critic_passed"])
