@@ -51,7 +51,6 @@ LEARNER: list[Row] = [
     ("… in 4", "steps-4th", ["--set", "method.gradient_steps=0.25"]),
     ("a gradient step an evaluation (Table 2)", "steps-1", ["--set", "method.gradient_steps=1"]),
     ("no imitation", "no-imitation", ["--set", "method.imitation=0.0"]),
-    ("straight-through gradient", "straight", ["--set", "method.actor_gradient=straight-through"]),
     ("--preset paper", "paper", ["--preset", "paper"]),
 ]
 

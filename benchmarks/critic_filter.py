@@ -78,7 +78,7 @@ def filtered(children: int) -> MethodDefinition:
 
 def measure(problem: NnpiProblem, children: int, seed: int, evals: int, steps: float) -> dict[str, float]:
     """The noise-free speedup, at each mark, of the mapping that measured best so far."""
-    settings = ["method.twin=off", f"method.gradient_steps={steps}"]
+    settings = ["method.twin=off", "method.critic.use=off", f"method.gradient_steps={steps}"]
     search = egrl.Search(problem, method=filtered(children), seed=seed, settings=settings)
     reward: list[float] = []
     mapping: list[np.ndarray] = []

@@ -28,7 +28,6 @@ from benchmarks.twin import MARKS, Bench
 from egrl.compare.statistics import paired_interval
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods import policy_fit
 from egrl.methods.hybrid.egrl import DEFINITION, EgrlConfig
 from egrl.methods.hybrid.learner import Learner
 from egrl.methods.hybrid.sac import Transitions
@@ -107,7 +106,7 @@ def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -
         search.tell(batch, [bench.search(mapping) for mapping in batch.mapping])
     learner = MADE[-1]._hybrid._learner
     assert learner is not None
-    chosen = learner._sac.probabilities(policy_fit.observation(problem).x).argmax(axis=-1)
+    chosen = learner._sac.probabilities().argmax(axis=-1)
     space = problem.space
     mapping = np.where(space.live, chosen, problem.baseline.mapping).astype(np.int16)
     ran = problem.rectify(mapping[None])[0]

@@ -191,7 +191,6 @@ class Population:
         observation: Observation | None = None,
         ran: NDArray[np.int16] | None = None,
         immigrants: Sequence[Immigrant] = (),
-        ran_fitness: NDArray[np.floating[Any]] | None = None,
     ) -> dict[str, float]:
         """Take the members' fitness [M] (maximised; non-finite never wins) and make the next generation.
 
@@ -202,8 +201,6 @@ class Population:
             observation: where a GNN's posterior is taken for seeding ("generational"; without it nothing is).
             ran: int16 [M, N, H], what ran for each member ("islands" needs it).
             immigrants: mappings that ran beside the population ("islands" seeds chromosomes from them).
-            ran_fitness: fitness [M] of the mappings in `ran` themselves, where it is another than the members'
-                (episodes of several steps).
 
         Returns statistics of what was measured and what was done. Raises ValueError where a shape differs.
         """
@@ -220,10 +217,9 @@ class Population:
                 raise ValueError(
                     f"ran: expected [{len(self)}, N, H], received {None if ran is None else ran.shape}"
                 )
-            own = fitness if ran_fitness is None else ran_fitness
             self.known.add(ran)
             self.known.add(immigrant.ran for immigrant in immigrants)
-            self._record(measured, ran, np.asarray(own, np.float64), immigrants)
+            self._record(measured, ran, immigrants)
             done = self._breed(measured, learner_weights, rng)
         scores = [m.score for m in measured if np.isfinite(m.score)]
         return {
@@ -259,7 +255,6 @@ class Population:
         self,
         measured: Sequence[Individual],
         ran: NDArray[np.int16],
-        ran_fitness: NDArray[np.float64],
         immigrants: Sequence[Immigrant],
     ) -> None:
         """Move the walk by what was measured, and add what ran to the islands."""
@@ -278,10 +273,7 @@ class Population:
             self.islands.newest if m.encoding == "gnn" and scouting else island
             for m, island in zip(measured, self.island_of, strict=True)
         ]
-        anchored = [
-            self._local.anchored(m.with_fitness(float(own)), row)
-            for m, row, own in zip(measured, ran, ran_fitness, strict=True)
-        ]
+        anchored = [self._local.anchored(m, row) for m, row in zip(measured, ran, strict=True)]
         self.islands.add(anchored, island_of)
         for immigrant in immigrants:
             seeded = Individual(self._local.anchor(immigrant.ran), self._next_id, (), "seeded")

@@ -96,7 +96,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, SMALL.get(name, {})) for name in METHODS if name not in ONE_SHOT},
     "annealing-chains": ("annealing", {"chains": 4}),
     "annealing-distributions": ("annealing", {"space": "distributions"}),
-    "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),
     "egrl-twin": ("egrl", {**SMALL["egrl"], "twin": "on"}),
     "egrl-ragged-rounds": ("egrl", {**SMALL["egrl"], "evolution.population": 7, "learner.rollouts": 2}),
     "es-ragged-rounds": ("es", {**SMALL["es"], "pairs": 3, "readout": "sample"}),

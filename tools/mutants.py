@@ -93,10 +93,10 @@ MUTANTS = (
         "tests/population",
     ),
     Mutant(
-        "the SAC target takes the larger critic",
+        "the actor follows the larger critic",
         "egrl/methods/hybrid/sac.py",
-        "drawn.flatten(2)).amin(dim=0)",
-        "drawn.flatten(2)).amax(dim=0)",
+        "(self._x, self._graph, action)).amin(dim=0)",
+        "(self._x, self._graph, action)).amax(dim=0)",
         "tests/egrl/methods/hybrid/test_sac.py",
     ),
     Mutant(

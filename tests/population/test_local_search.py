@@ -113,16 +113,6 @@ def test_the_best_gnn_stays_in_the_standing_beside_the_chromosome_made_of_it():
         assert gnns[0].score == best[0]
 
 
-def test_in_longer_episodes_a_chromosome_has_the_fitness_of_its_own_mapping():
-    population = create(fraction=0.5)
-    ran, own = maps(population), np.arange(12.0)
-    population.evolve(own / 2 + 1, None, np.random.default_rng(0), ran=ran, ran_fitness=own)
-    assert len(population.islands.individuals()) == 12
-    for m in population.islands.individuals():
-        assert isinstance(m.genome, Boltzmann)
-        np.testing.assert_array_equal(mapping_of(m.genome, LIVE), ran[int(m.score)])
-
-
 def test_the_chromosomes_of_a_started_population_begin_around_the_start():
     start = boltzmann_from_mapping(TARGET.astype(np.int16), COUNTS, 3)
     population = create(size=40, fraction=1.0, start=[start])

@@ -10,87 +10,25 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge, Le
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from egrl.core.method import Context
+from egrl.methods import policy_fit
 from egrl.methods.hybrid.ranking import Ranking
+from egrl.methods.hybrid.replay import Replay
 from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
-from hwsim.observe import observe
-from hwsim.problem import Observation, Status
+from hwsim.problem import Status
 from policies.critic import CriticConfig
 from policies.graph import prepare
 from policies.network import NetworkConfig
 from policies.roles import NODES
 from workloads.errors import Notice
-
-CAPACITY = 100_000
-
-
-class Replay:
-    """Cyclic replay buffer: the last `capacity` archive positions that were added.
-
-    The archive holds mappings and rewards once; the buffer remembers which of its rows may be sampled. Source: EGRL,
-    Algorithm 2 line 2 and Table 2 (100,000 transitions).
-    """
-
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        """Raises ValueError where capacity < 1."""
-        if capacity < 1:
-            raise ValueError(f"capacity: expected at least 1, received {capacity}")
-        self._indices = np.zeros(capacity, dtype=np.int64)
-        self._added = 0
-
-    @property
-    def capacity(self) -> int:
-        """Most positions held."""
-        return len(self._indices)
-
-    def __len__(self) -> int:
-        return min(self._added, self.capacity)
-
-    def add(self, indices: ArrayLike) -> None:
-        """Remember archive positions int64 [K], oldest first; the oldest ones held make room.
-
-        Raises ValueError where `indices` is not a list of non-negative integers.
-        """
-        new = np.asarray(indices)
-        if new.size == 0:
-            return
-        if new.ndim != 1 or not np.issubdtype(new.dtype, np.integer) or int(new.min()) < 0:
-            raise ValueError(f"indices: expected non-negative integers [K], received {new.dtype} {new.shape}")
-        slots = (self._added + np.arange(len(new))) % self.capacity
-        self._indices[slots[-self.capacity :]] = new[-self.capacity :]
-        self._added += len(new)
-
-    def sample(self, rng: np.random.Generator, batch: int) -> NDArray[np.int64]:
-        """`batch` positions int64 [batch], uniform with replacement. Raises ValueError on an empty buffer."""
-        if not len(self):
-            raise ValueError("sample: expected a buffer with at least one position, received an empty one")
-        return self._indices[rng.integers(0, len(self), size=batch)]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on: what is held, the capacity, how many were ever added."""
-        return {"indices": self._indices[: len(self)].copy(), "added": self._added, "capacity": self.capacity}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`. Raises ValueError where the state does not fit together."""
-        held = np.asarray(state["indices"], dtype=np.int64)
-        capacity, added = int(state["capacity"]), int(state["added"])
-        if capacity < 1 or len(held) != min(added, capacity):
-            raise ValueError(
-                f"state: expected min(added, capacity) = {min(added, capacity)} indices, received {len(held)}"
-            )
-        self._indices = np.zeros(capacity, dtype=np.int64)
-        self._indices[: len(held)] = held
-        self._added = added
-
 
 ROUNDING = 1e-9
 UNTOLD = 256
@@ -171,7 +109,6 @@ class Learner:
         config: LearnerConfig,
         network: NetworkConfig,
         context: Context,
-        observe_state: Callable[[int], Observation],
         rng: np.random.Generator,
         init: NDArray[np.float32] | None,
         ranking: Ranking | None = None,
@@ -179,22 +116,19 @@ class Learner:
         """For the first problem of `context`; the actor begins with weights `init` float32 [P], if given.
 
         With `ranking` the actor is a ranking network.
-
-        `observe_state` gives what a policy sees that sets out from the mapping with a ticket, -1: from the initial one.
         """
-        self.config = config
-        self._context, self._observe_state, self._rng = context, observe_state, rng
-        observation = observe_state(-1)
-        self._problem = problem = context.problems[0]
+        self.config, self._context, self._rng = config, context, rng
+        problem = context.problems[0]
+        observation = policy_fit.observation(problem)
         x = observation.x
         graph = prepare(observation.edge_index, len(x))
         self._ranking, self._graph = ranking, graph
         self._rankers = None if ranking is None else ranking.rankers(context.device)
-        task = Task(graph, problem.space.num_choices, problem.space.live)
+        task = Task(graph, x, problem.space.num_choices, problem.space.live)
         if ranking is not None:
             task = replace(task, places=ranking.places, feature_names=ranking.names)
         self._choices = problem.space.most_choices
-        self._sac = Sac(network, config.critic, config.sac, task, x.shape[1], rng, device=context.device)
+        self._sac = Sac(network, config.critic, config.sac, task, rng, device=context.device)
         if init is not None:
             self._sac.load_actor_weights(init)
         self._replay = Replay(min(config.replay, context.archive.window))
@@ -205,16 +139,15 @@ class Learner:
             warnings.warn(
                 Notice(f"a large graph: the learner makes {steps} (method.learner.nodes)"), stacklevel=2
             )
-        self._previous = np.zeros(0, dtype=np.int64)  # by ticket: the state it set out from
-        self._done = np.zeros(0, dtype=np.bool_)  # by ticket: last step of its episode
+        self._told = 0
 
     def weights(self) -> NDArray[np.float32]:
         """A copy of the actor's weights, float32 [P]."""
         return self._sac.actor_weights()
 
-    def rollouts(self, observation: Observation, count: int) -> NDArray[np.float32]:
+    def rollouts(self, count: int) -> NDArray[np.float32]:
         """Noisy probabilities float32 [count, N, H, C] of the actor."""
-        clean = self._sac.probabilities(observation.x)
+        clean = self._sac.probabilities()
         noise = self._rng.standard_normal((count, *clean.shape), dtype=np.float32)
         noisy = clean * np.exp(np.float32(self.config.rollout_noise) * noise)
         return np.asarray(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
@@ -232,18 +165,9 @@ class Learner:
         noise[:, :, 0] = 0
         return found[0] + np.float32(self.config.rollout_noise) * noise, np.repeat(found[1], count)
 
-    def add(
-        self, tickets: NDArray[np.int64], states: NDArray[np.int64], usable: NDArray[np.bool_], last: bool
-    ) -> None:
-        """Add a batch: where each row set out from, and whether its episode ends with it.
-
-        What ran enters the replay buffer, and gradient steps become due.
-        """
-        # Tickets that are not the learner's, the start's for one, leave gaps: they begin at -1 and end no episode.
-        grow = int(tickets.max()) + 1 - len(self._previous)
-        self._previous = np.concatenate([self._previous, np.full(max(0, grow), -1, np.int64)])
-        self._done = np.concatenate([self._done, np.zeros(max(0, grow), np.bool_)])
-        self._previous[tickets], self._done[tickets] = states, last
+    def add(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
+        """Lines 7 and 21: what ran enters the replay buffer, and gradient steps become due."""
+        self._told = int(tickets.max()) + 1
         self._replay.add(tickets[usable & self._learns_from(tickets)])
         self._due_steps += len(tickets) * self._an_evaluation
 
@@ -278,14 +202,14 @@ class Learner:
         What the archive holds beyond what was told depends on how long measuring takes; what is learned must not.
         """
         archive = self._context.archive
-        return max(len(archive), len(self._previous) + UNTOLD) - archive.window
+        return max(len(archive), self._told + UNTOLD) - archive.window
 
     def _elite(self) -> NDArray[np.float32] | None:
         """Float32 [N, H, C], each choice's share among the best mappings of the archive, of equal rewards the first."""
         if self.config.sac.imitation == 0:
             return None
         archive = self._context.archive
-        seen = slice(max(0, self._oldest()), len(self._previous))
+        seen = slice(max(0, self._oldest()), self._told)
         first, reward = seen.start, archive.column("reward")[seen]
         usable = (archive.column("status")[seen] <= Status.INVALID) & np.isfinite(reward)
         usable &= self._learns_from(seen)
@@ -300,34 +224,23 @@ class Learner:
         """A random minibatch of the replay buffer, less what the archive has let go; None where nothing is left."""
         archive = self._context.archive
         tickets = self._replay.sample(self._rng, batch)
-        oldest = self._oldest()
-        states = self._previous[tickets]
-        tickets = tickets[(tickets >= oldest) & ((states < 0) | (states >= oldest))]
+        tickets = tickets[tickets >= self._oldest()]
         if not len(tickets):
             return None
-        action = archive.mappings(tickets)
         reward = archive.column("reward")[tickets].astype(np.float32)
-        states, done = self._previous[tickets], self._done[tickets]
-        x = next_x = self._observe_state(-1).x
-        if (states >= 0).any():
-            x = np.stack([self._observe_state(int(state)).x for state in states])
-        if not done.all():
-            next_x = np.stack([observe(self._problem, mapping).x for mapping in action])
-        return Transitions(x, action, reward, next_x, done, elite)
+        return Transitions(archive.mappings(tickets), reward, elite)
 
     def state_dict(self) -> dict[str, Any]:
-        """Networks, replay, due steps, and where each ticket set out from."""
+        """Networks, replay, due steps, and how many results there were."""
         return {
             "sac": self._sac.state_dict(),
             "replay": self._replay.state_dict(),
-            "owed": self._due_steps,
-            "previous": self._previous,
-            "done": self._done,
+            "due_steps": self._due_steps,
+            "told": self._told,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
         self._sac.load_state_dict(state["sac"])
         self._replay.load_state_dict(state["replay"])
-        self._due_steps = float(state["owed"])
-        self._previous, self._done = state["previous"], state["done"]
+        self._due_steps, self._told = float(state["due_steps"]), int(state["told"])

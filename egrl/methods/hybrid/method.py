@@ -1,11 +1,11 @@
 """A population and a policy-gradient learner over one archive: the engine of `egrl`, `ea` and `pg`.
 
-Source: EGRL, Algorithm 2, section 3 and appendices C to E. One *round* is one step of every member and every
-rollout of the learner; after the last step of an episode the population evolves.
+Source: EGRL, Algorithm 2, section 3 and appendices C to E. One *round* is one mapping of every member and every
+rollout of the learner, each an episode of one step (Table 2); then the population evolves.
 
     round: members and rollouts -> probabilities -> mappings -> measured -> replay, fitness
     learn: gradient steps that are due (`LearnerConfig.gradient_steps`), while the next round is being measured
-    end of an episode: the next generation, with migration of the learner (`population.evolve`)
+    next round: the next generation, with migration of the learner (`population.evolve`)
 
 Deviations:
 - The learner trains while the following round is measured, so its weights are one round older when they act
@@ -13,8 +13,6 @@ Deviations:
 - The start mapping takes the place of one rollout, and is the prior of one chromosome, unless shipped rules fill the
   first generation: then it joins the first island. Where it is another than the
   compiler's, the compiler's is measured, too: what a rough model thinks best may be worse.
-- Fitness is the mean reward of the episode.
-- In episodes of several steps, the population evolves and the learner's states are the mappings that ran.
 """
 
 from __future__ import annotations
@@ -36,8 +34,7 @@ from egrl.methods.hybrid.learner import LEARNER_METRICS, LEARNER_SOURCE, Learner
 from egrl.methods.hybrid.ranking import Ranking, Readout
 from egrl.methods.moves import moves_of
 from hwsim.mappings import sample
-from hwsim.observe import observe
-from hwsim.problem import Evaluation, Mapping16, Observation
+from hwsim.problem import Evaluation, Mapping16
 from policies.network import NetworkConfig
 from policies.store import StoredPolicy, actor_policy
 from population.evolve import Decisions, EvolutionConfig, Immigrant, Population
@@ -61,7 +58,6 @@ class Parts:
         network: the actor of members and learner.
         evolution: the population, or None.
         learner: the learner, or None.
-        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
         readout: how networks are read.
         ranking: the placer that reads them, if one does.
     """
@@ -69,7 +65,6 @@ class Parts:
     network: NetworkConfig
     evolution: EvolutionConfig | None
     learner: LearnerConfig | None
-    steps_per_episode: int = 1
     readout: Readout = "greedy"
     ranking: Ranking | None = None
 
@@ -136,29 +131,26 @@ def _most_probable(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @dataclass
 class Round:
-    """One step of population and learner: R mappings, what made them, and their results.
+    """R mappings of population and learner, what made them, and their results.
 
     `member` is the position in the population, or LEARNER or COMPILER for their mappings.
-    `state` is the ticket of the mapping a row set out from, -1 for the initial one.
     `ticket` is -1, and rewards and speedups NaN, before the results are known; `usable` is then false.
     """
 
     mapping: Mapping16
     member: NDArray[np.int64]
-    state: NDArray[np.int64]
-    last: bool
     ticket: NDArray[np.int64]
     reward: NDArray[np.float64]
     speedup: NDArray[np.float64]
     usable: NDArray[np.bool_]
 
     @staticmethod
-    def of(mapping: Mapping16, member: NDArray[np.int64], state: NDArray[np.int64], last: bool) -> Round:
+    def of(mapping: Mapping16, member: NDArray[np.int64]) -> Round:
         """A round without results."""
         rows = len(mapping)
         unknown = np.full(rows, np.nan)
         usable = np.zeros(rows, np.bool_)
-        return Round(mapping, member, state, last, np.full(rows, -1), unknown, unknown.copy(), usable)
+        return Round(mapping, member, np.full(rows, -1), unknown, unknown.copy(), usable)
 
     @property
     def reported(self) -> bool:
@@ -197,13 +189,9 @@ class Hybrid(Method):
         )
         self._learner: Learner | None = None
         if learner is not None:
-            self._learner = Learner(
-                learner, parts.network, context, self._observe, self._rng, init, parts.ranking
-            )
+            self._learner = Learner(learner, parts.network, context, self._rng, init, parts.ranking)
         self._told = 0
-        self._step = 0
         self._immigrants: list[Immigrant] = []
-        self._return = np.zeros(0)
         self._current: Round | None = None
         self._metrics: dict[str, float] = {}
         self._top = (-np.inf, 0.0)  # reward and speedup of the top-ranked policy
@@ -235,50 +223,26 @@ class Hybrid(Method):
         return self._population.members[member].encoding
 
     def _next_round(self) -> Round:
-        """The next mapping of each member and of the learner; if an episode has ended, the population evolves first."""
-        # Every row has a member, LEARNER or COMPILER. Returns add up over the steps of an episode for members and
-        # learner, which act in all of them; the compiler's row is measured once and acts in none.
+        """The next mapping of each member and of the learner, after the population has evolved."""
         before, start = self._current, self._context.start[0]
+        if before is not None:
+            self._evolve(before)
         members = 0 if self._population is None else len(self._population)
         policies = np.array([*range(members), *[LEARNER] * self._rollouts], dtype=np.int64)
-        if before is not None:
-            acted = before.member >= LEARNER
-            self._return = self._return + before.reward[acted]
-            if before.last:
-                self._evolve(before, self._return[:members] / self._parts.steps_per_episode)
-                self._step, self._return = 0, np.zeros(len(policies))
-            else:
-                self._step += 1
-                self._remember_immigrants(before)
-        else:
-            if start is not None and self._rollouts and self._parts.steps_per_episode == 1:
-                policies = policies[:-1]  # the start mapping takes the place of one rollout
-            self._return = np.zeros(len(policies))
-        states = np.full(len(policies), -1, dtype=np.int64)
-        if before is not None and self._step > 0:
-            states = before.ticket[before.member >= LEARNER]
-        mapping = self._draw(policies, states)
-        last = self._step == self._parts.steps_per_episode - 1
+        if before is None and start is not None and self._rollouts:
+            policies = policies[:-1]  # the start mapping takes the place of one rollout
+        mapping = self._draw(policies)
         baseline = self._problem.baseline.mapping
         if before is None and start is not None and not np.array_equal(start, baseline):
             mapping = np.concatenate([baseline[None], mapping])
             policies = np.concatenate([[COMPILER], policies])
-            states = np.concatenate([[-1], states])
-        return Round.of(mapping, policies, states, last)
+        return Round.of(mapping, policies)
 
-    def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
-        """Mappings [R, N, H] of policies [R], each starting from its state."""
+    def _draw(self, policies: NDArray[np.int64]) -> Mapping16:
+        """Mappings [R, N, H] of policies [R]."""
         if self._parts.ranking is not None:
             return self._placed(policies, self._parts.ranking)
-        # Policies that set out from one state are evaluated together; in episodes of one step these are all.
-        parts = []
-        for state in np.unique(states):
-            rows = np.flatnonzero(states == state)
-            parts.append((rows, self._probabilities(policies[rows], self._observe(int(state)))))
-        shape = (len(policies), *self._problem.space.shape, self._choices)
-        probabilities = np.zeros(shape, dtype=np.float32)
-        for rows, values in parts:
-            probabilities[rows] = values
+        probabilities = self._probabilities(policies)
         return sample(self._problem, probabilities, self._context.keys(SAMPLE, self._told, len(policies)))
 
     def _placed(self, policies: NDArray[np.int64], ranking: Ranking) -> Mapping16:
@@ -329,36 +293,23 @@ class Hybrid(Method):
             raise RunFailure(DIVERGED)
         return found
 
-    def _probabilities(self, policies: NDArray[np.int64], observation: Observation) -> NDArray[np.float32]:
-        """Float32 [R, N, H, C] of some policies in one state."""
+    def _probabilities(self, policies: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Float32 [R, N, H, C] of some policies."""
         parts = []
         members = policies[policies >= 0]
         if self._population is not None and len(members):
-            odds = self._population.probabilities(observation, members)
+            odds = self._population.probabilities(self._observation, members)
             parts.append(odds if self._parts.readout == "sample" else _most_probable(odds))
         rollouts = int((policies == LEARNER).sum())
         if self._learner is not None and rollouts:
-            parts.append(self._learner.rollouts(observation, rollouts))
+            parts.append(self._learner.rollouts(rollouts))
         probabilities = np.concatenate(parts)
         if not np.isfinite(probabilities).all():
             raise RunFailure(DIVERGED)
         return probabilities
 
-    def _observe(self, state: int) -> Observation:
-        if state < 0:
-            return self._observation
-        return observe(self._problem, self._context.archive.mappings(np.array([state]))[0])
-
-    def _remember_immigrants(self, current: Round) -> None:
-        """Keep the compiler's mapping, where it ran before an episode's last step, when it joins the population."""
-        rows = np.flatnonzero((current.member < LEARNER) & current.usable)
-        ran = self._context.archive.mappings(current.ticket[rows])
-        self._immigrants += [
-            Immigrant(r, float(current.reward[row])) for r, row in zip(ran, rows, strict=True)
-        ]
-
-    def _evolve(self, last: Round, fitness: NDArray[np.float64]) -> None:
-        """Make the next generation from the members' fitness [M] and what ran in the last round."""
+    def _evolve(self, last: Round) -> None:
+        """Make the next generation from what the members' mappings of the last round were worth."""
         if self._population is None:
             return
         ran = self._context.archive.mappings(last.ticket)
@@ -367,13 +318,12 @@ class Hybrid(Method):
         self._immigrants = []
         learner = self._learner
         self._population.evolve(
-            fitness,
+            last.reward[last.member >= 0],
             learner.weights() if learner is not None and learner.config.migration else None,
             self._rng,
             observation=self._observation,
             ran=ran[last.member >= 0],
             immigrants=immigrants,
-            ran_fitness=last.reward[last.member >= 0],
         )
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
@@ -385,9 +335,7 @@ class Hybrid(Method):
         current = None if alone else self._current
         self._told += len(proposals)
         if self._learner is not None:
-            states = np.full(len(proposals), -1) if current is None else current.state
-            last = current is None or current.last
-            self._learner.add(proposals.tickets, states, evaluation.usable, last)
+            self._learner.add(proposals.tickets, evaluation.usable)
         if current is None:
             ran = np.flatnonzero(evaluation.usable)
             self._immigrants += [
@@ -469,12 +417,10 @@ class Hybrid(Method):
             "learner": None if self._learner is None else self._learner.state_dict(),
             "rng": self._rng.bit_generator.state,
             "told": self._told,
-            "step": self._step,
-            "return": self._return,
             "round": None if self._current is None else dict(vars(self._current)),
             "metrics": self._metrics,
             "top": list(self._top),
-            "guests": [
+            "immigrants": [
                 {"ran": immigrant.ran, "fitness": immigrant.fitness} for immigrant in self._immigrants
             ],
         }
@@ -486,8 +432,8 @@ class Hybrid(Method):
         if self._learner is not None:
             self._learner.load_state_dict(state["learner"])
         self._rng.bit_generator.state = state["rng"]
-        self._told, self._step, self._return = state["told"], state["step"], state["return"]
+        self._told = state["told"]
         self._current = None if state["round"] is None else Round(**state["round"])
         self._metrics = dict(state["metrics"])
         self._top = (state["top"][0], state["top"][1])
-        self._immigrants = [Immigrant(**immigrant) for immigrant in state["guests"]]
+        self._immigrants = [Immigrant(**immigrant) for immigrant in state["immigrants"]]

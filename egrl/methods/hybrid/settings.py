@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from annotated_types import Ge
 from typing_extensions import Doc
 
 from egrl.core.method import Context, Method
@@ -45,11 +44,6 @@ class HybridConfig:
             " the paper"
         ),
     ] = "place"
-    steps_per_episode: Annotated[
-        int,
-        Ge(1),
-        Doc("mappings per episode, each of which the policy makes after seeing the one before (Table 2: 1)"),
-    ] = 1
     twin: UseTwin = "off"
     critic: Annotated[CriticConfig, Doc("see `egrl.methods.parts_critic.critic`")] = field(
         default_factory=lambda: CriticConfig(use="off")
@@ -67,13 +61,9 @@ def build_hybrid(
     readout = config.readout
     if readout == "place" and config.network.name == AUTO and names_choices(context.init):
         readout = "greedy"  # the policy to begin with says how it is read
-    if readout == "place" and config.steps_per_episode > 1:
-        readout = (
-            "greedy"  # a ranking network does not see the mapping before, so that all steps would be alike
-        )
     ranking = ranking_of(problem, config.network, readout)
     network = network_of(problem, config.network, ranking)
-    parts = Parts(network, evolution, learner, config.steps_per_episode, readout, ranking)
+    parts = Parts(network, evolution, learner, readout, ranking)
     hybrid = Hybrid(context, parts)
     if config.twin == "on" and not isinstance(problem, HasFamily):
         raise InputError(

@@ -34,7 +34,7 @@ def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_tha
     status = np.array([Status.OK] * 4 + [Status.FAILED, Status.OK], dtype=evaluation.status.dtype)
     evaluation = type(evaluation)(**{**vars(evaluation), "reward": reward, "status": status})
     archive.append(rows, evaluation)
-    method._learner.add(np.arange(6), np.full(6, -1), evaluation.usable, True)
+    method._learner.add(np.arange(6), evaluation.usable)
     better = replace(evaluation, reward=np.full(6, 3.0))
     archive.append(replace(rows, ticket=np.arange(6, 12)), better)  # measured, and not told yet
     best = archive.mappings(np.array([1, 2]))  # equal rewards count once, and a failure not at all

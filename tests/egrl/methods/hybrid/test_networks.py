@@ -34,9 +34,6 @@ def rows(folder):
     ("method", "settings"),
     [
         ("egrl", QUICK),
-        pytest.param(
-            "egrl", (*QUICK, "method.steps_per_episode=2"), marks=pytest.mark.exhaustive, id="episodes"
-        ),
         ("ea", ("method.survival=generational", "method.readout=sample")),
         pytest.param("pg", (), marks=pytest.mark.exhaustive),
         ("es", ()),
@@ -72,17 +69,6 @@ def test_a_saved_policy_places_another_workload_and_begins_a_search(tmp_path):
         InputError, match=r"--init: network\.name: expected 'gin' as it is set here, found 'sage'"
     ):
         search("egrl", "gin", evals=21, init=str(policy))
-
-
-def test_episodes_of_several_steps_read_networks_decision_by_decision_since_ranking_ones_see_no_state():
-    settings = ["method.steps_per_episode=2", "method.network.width=8", "method.network.depth=1"]
-    long = egrl.Search("alexnet", method="ea", settings=settings)
-    named = egrl.Search("alexnet", method="ea", settings=[*settings, "method.readout=greedy"])
-    for search in (long, named):
-        for _ in range(2):
-            batch = search.ask()
-            search.tell(batch, search.problem.evaluate(batch.proposals.mapping, batch.key))
-    np.testing.assert_array_equal(long.ask().proposals.mapping, named.ask().proposals.mapping)
 
 
 def test_a_network_that_is_none_is_refused_before_a_folder_is_made(tmp_path):

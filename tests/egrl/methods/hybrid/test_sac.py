@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from policies_toys import CHOICES, FEATURES, HEADS, SMALL, chain, states
+from policies_toys import CHOICES, HEADS, SMALL, chain, states
 
 from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
 from policies.critic import CriticConfig
@@ -17,23 +17,19 @@ from policies.weight_vector import flatten
 NODES, BATCH = 9, 6
 COUNTS = np.array([[3, 2]] * NODES, dtype=np.int16)
 LIVE = np.array([[True, n % 2 == 0] for n in range(NODES)])
-TASK = Task(chain(NODES, 3), COUNTS, LIVE)
+TASK = Task(chain(NODES, 3), states(NODES), COUNTS, LIVE)
 SETTINGS = SacConfig()
 
 
 def learner(config: SacConfig = SETTINGS, seed: int = 0) -> Sac:
     critic = CriticConfig(width=16, layers=1)
-    return Sac(SMALL, critic, config, TASK, FEATURES, np.random.default_rng(seed), CHOICES)
+    return Sac(SMALL, critic, config, TASK, np.random.default_rng(seed), CHOICES)
 
 
-def batch(seed: int = 0, done: bool = True, several: bool = False, size: int = BATCH) -> Transitions:
+def batch(seed: int = 0, size: int = BATCH) -> Transitions:
     rng = np.random.default_rng(seed)
     action = (rng.random((size, NODES, HEADS)) * COUNTS).astype(np.int16)
-    x = states(NODES)
-    if several:
-        x = np.stack([states(NODES, seed) for seed in range(size)])
-    reward = rng.random(size, dtype=np.float32)
-    return Transitions(x, np.where(LIVE, action, -1).astype(np.int16), reward, x, np.full(size, done))
+    return Transitions(np.where(LIVE, action, -1).astype(np.int16), rng.random(size, dtype=np.float32))
 
 
 def equal(first: dict, second: dict) -> bool:
@@ -42,46 +38,23 @@ def equal(first: dict, second: dict) -> bool:
     )
 
 
-def test_in_one_step_episodes_the_target_is_the_scaled_reward_and_no_network_is_asked(monkeypatch):
-    sac, rows = learner(), batch()
-
-    def forbidden(*_):
-        raise AssertionError("a target network was evaluated")
-
-    monkeypatch.setattr(sac.target_actor, "forward", forbidden)
-    monkeypatch.setattr(sac.target_critic, "forward", forbidden)
-    target = sac._target(rows, np.random.default_rng(0))
-    assert np.allclose(target.numpy(), 5 * rows.reward)
-    sac.update(rows, np.random.default_rng(0))
-    with pytest.raises(AssertionError, match="a target network was evaluated"):
-        sac.update(replace(rows, done=np.arange(BATCH) > 0), np.random.default_rng(0))
+def test_the_critics_learn_the_scaled_reward(monkeypatch):
+    sac, rows = learner(replace(SETTINGS, reward_scale=3.0, noise_sigma=0.0)), batch()
+    exact = sac.noisy_one_hot(rows.action, np.random.default_rng(0))
+    value = sac.critic(torch.from_numpy(TASK.x), TASK.graph, exact).detach().numpy()
+    expected = ((value - 3.0 * rows.reward) ** 2).mean(axis=1).sum()
+    stats = sac.update(rows, np.random.default_rng(0))
+    assert stats["critic_loss"] == pytest.approx(float(expected), rel=1e-5)
+    assert stats["q"] == pytest.approx(float(value.mean()), rel=1e-5)
 
 
-def test_rows_that_go_on_earn_the_entropy_of_the_live_decisions():
-    sac = learner(replace(SETTINGS, gamma=0.5, alpha=0.2))
-    with torch.no_grad():
-        for p in (*sac.target_actor.parameters(), *sac.target_critic.parameters()):
-            p.zero_()
-    rows = replace(batch(), done=np.arange(BATCH) < 2)
-    target = sac._target(rows, np.random.default_rng(0)).numpy()
-    entropy = (np.log(3) * LIVE[:, 0].sum() + np.log(2) * LIVE[:, 1].sum()) / LIVE.sum()
-    assert np.allclose(target, 5 * rows.reward + np.where(rows.done, 0, 0.5 * 0.2 * entropy))
-
-
-def test_with_certain_actions_the_bootstrapped_target_is_exact():
-    sac = learner(replace(SETTINGS, gamma=0.5, alpha=0.2))
-    with torch.no_grad():
-        for p in sac.target_actor.parameters():
-            p.zero_()
-        sac.target_actor.decide.bias.copy_(torch.tensor([0, 0, 300.0, 300.0, 0, 0]))
-    rows = batch(done=False)
-    action = np.zeros((1, NODES, HEADS, CHOICES), dtype=np.float32)
-    action[0, :, 0, 2] = action[0, :, 1, 0] = 1
-    action *= LIVE[..., None]
-    q = sac.target_critic(torch.from_numpy(rows.x), TASK.graph, torch.from_numpy(action).flatten(2)).detach()
-    target = sac._target(rows, np.random.default_rng(0)).numpy()
-    assert float(q[0, 0]) != float(q[1, 0])
-    assert np.allclose(target, 5 * rows.reward + 0.5 * float(q.min()), atol=1e-5)
+def test_the_actor_follows_the_lower_of_the_two_critics():
+    sac = learner(replace(SETTINGS, alpha=0.0, imitation=0.0))
+    odds = torch.from_numpy(sac.probabilities() * LIVE[..., None]).flatten(1)[None]
+    value = sac.critic(torch.from_numpy(TASK.x), TASK.graph, odds).detach()
+    assert float(value[0, 0]) != float(value[1, 0])
+    loss, _ = sac._step_actor(batch())
+    assert loss == pytest.approx(-float(value.min()), rel=1e-5)
 
 
 def test_behavioural_noise_is_clipped_and_spares_unused_rows_and_illegal_choices():
@@ -97,29 +70,10 @@ def test_behavioural_noise_is_clipped_and_spares_unused_rows_and_illegal_choices
     assert noise.std() == pytest.approx(0.2, rel=0.05)
 
 
-@pytest.mark.parametrize("mode", ["probabilities", "straight-through"])
-@pytest.mark.parametrize("done", [True, False])
-def test_states_that_differ_within_a_batch_are_learnt_from(mode, done):
-    sac = learner(replace(SETTINGS, actor_gradient=mode))
-    stats = sac.update(batch(done=done, several=True), np.random.default_rng(0))
-    assert all(np.isfinite(v) for v in stats.values())
-
-
-@pytest.mark.parametrize("done", [True, False])
-def test_one_state_or_the_same_state_in_every_row_is_the_same_lesson(done):
-    shared, repeated = learner(), learner()
-    rows = batch(done=done)
-    stack = np.repeat(rows.x[None], BATCH, axis=0)
-    first = shared.update(rows, np.random.default_rng(0))
-    second = repeated.update(replace(rows, x=stack, next_x=stack), np.random.default_rng(0))
-    assert first == pytest.approx(second, rel=1e-3, abs=1e-4)
-
-
-@pytest.mark.parametrize("mode", ["probabilities", "straight-through"])
-def test_the_actor_step_moves_the_actor_alone_and_every_weight_of_it(mode):
-    sac = learner(replace(SETTINGS, actor_gradient=mode))
+def test_the_actor_step_moves_the_actor_alone_and_every_weight_of_it():
+    sac = learner()
     critic, actor = flatten(sac.critic), flatten(sac.actor)
-    sac._step_actor(batch(), np.random.default_rng(0))
+    sac._step_actor(batch())
     assert np.array_equal(flatten(sac.critic), critic)
     assert (flatten(sac.actor) != actor).mean() > 0.5
 
@@ -140,29 +94,18 @@ def test_entropy_is_the_mean_over_live_decisions():
     stats = sac.update(batch(), np.random.default_rng(0))
     expected = (np.log(3) * LIVE[:, 0].sum() + np.log(2) * LIVE[:, 1].sum()) / LIVE.sum()
     assert stats["entropy"] == pytest.approx(expected, abs=1e-5)
-    log_probs = torch.from_numpy(np.log(sac.probabilities(states(NODES)).clip(1e-30)))
+    log_probs = torch.from_numpy(np.log(sac.probabilities().clip(1e-30)))
     assert float(mean_entropy(log_probs, torch.from_numpy(LIVE))) == pytest.approx(stats["entropy"], abs=0.05)
 
 
-def test_targets_move_by_tau():
-    sac = learner(replace(SETTINGS, tau=0.25))
-    slow = [flatten(n) for n in (sac.target_actor, sac.target_critic)]
-    sac.update(batch(), np.random.default_rng(0))
-    for before, target, net in zip(
-        slow, (sac.target_actor, sac.target_critic), (sac.actor, sac.critic), strict=True
-    ):
-        assert np.allclose(flatten(target), 0.75 * before + 0.25 * flatten(net), atol=1e-6)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["probabilities", "straight-through"])
-def test_the_critic_learns_the_reward_and_the_actor_follows_it(mode):
-    config = replace(SETTINGS, actor_gradient=mode, actor_lr=3e-3, critic_lr=3e-3)
+def test_the_critic_learns_the_reward_and_the_actor_follows_it():
+    config = replace(SETTINGS, actor_lr=3e-3, critic_lr=3e-3)
     sac, rng = learner(config), np.random.default_rng(0)
     wanted = np.array([[2, 1]] * NODES)
 
     def score() -> float:
-        p = np.take_along_axis(sac.probabilities(states(NODES)), wanted[..., None], -1)[..., 0]
+        p = np.take_along_axis(sac.probabilities(), wanted[..., None], -1)[..., 0]
         return float(p[LIVE].mean())
 
     before, losses = score(), []
@@ -174,19 +117,17 @@ def test_the_critic_learns_the_reward_and_the_actor_follows_it(mode):
     assert score() > max(0.8, before)
 
 
-@pytest.mark.parametrize("mode", ["probabilities", "straight-through"])
 @pytest.mark.parametrize("steps", [0, 3])
-def test_a_restored_learner_goes_on_bit_for_bit(mode, steps):
-    config = replace(SETTINGS, actor_gradient=mode)
-    sac, rng = learner(config), np.random.default_rng(7)
+def test_a_restored_learner_goes_on_bit_for_bit(steps):
+    sac, rng = learner(), np.random.default_rng(7)
     for step in range(steps):
-        sac.update(batch(step, done=False), rng)
-    restored, other = learner(config, seed=99), np.random.default_rng()
+        sac.update(batch(step), rng)
+    restored, other = learner(seed=99), np.random.default_rng()
     restored.update(batch(50), np.random.default_rng(1))
     restored.load_state_dict(sac.state_dict())
     other.bit_generator.state = rng.bit_generator.state
     for step in range(3):
-        assert sac.update(batch(step, done=False), rng) == restored.update(batch(step, done=False), other)
+        assert sac.update(batch(step), rng) == restored.update(batch(step), other)
     assert equal(sac.state_dict(), restored.state_dict())
     assert sac.updates == steps + 3
 
@@ -208,19 +149,13 @@ def test_a_saved_state_does_not_change_when_training_goes_on():
 def test_an_actor_started_from_a_policy_gives_its_probabilities():
     first, second = learner(seed=1), learner(seed=2)
     second.load_actor_weights(first.actor_weights())
-    assert np.array_equal(first.probabilities(states(NODES)), second.probabilities(states(NODES)))
-
-
-def test_one_actor_serves_other_graphs():
-    sac, nodes = learner(), 4
-    counts = np.full((nodes, HEADS), 3, dtype=np.int16)
-    assert sac.probabilities(states(nodes), chain(nodes), counts).shape == (nodes, HEADS, CHOICES)
+    assert np.array_equal(first.probabilities(), second.probabilities())
 
 
 def test_training_leaves_the_global_generator_alone():
     sac = learner()
     before = torch.random.get_rng_state()
-    sac.update(batch(done=False), np.random.default_rng(0))
+    sac.update(batch(), np.random.default_rng(0))
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -231,7 +166,6 @@ def test_training_leaves_the_global_generator_alone():
         ({"action": np.zeros((BATCH, NODES, 1), dtype=np.int16)}, "action: expected shape"),
         ({"action": np.full((BATCH, NODES, HEADS), 2, dtype=np.int16)}, "action: expected -1 or a choice"),
         ({"action": np.full((BATCH, NODES, HEADS), -2, dtype=np.int16)}, "action: expected -1 or a choice"),
-        ({"done": np.ones(BATCH, dtype=np.int8)}, "done: expected bool"),
     ],
 )
 def test_transitions_that_cannot_be_are_refused(change, names):
@@ -246,7 +180,7 @@ def test_an_actor_that_imitates_takes_the_elites_choices_and_one_that_does_not_n
     elite = (chosen[..., None] == np.arange(CHOICES)).astype(np.float32) * LIVE[..., None]
 
     def agreement(sac: Sac) -> float:
-        best = sac.probabilities(states(NODES)).argmax(axis=-1)
+        best = sac.probabilities().argmax(axis=-1)
         return float((best == chosen)[LIVE].mean())
 
     sac = learner(replace(SETTINGS, imitation=20.0, actor_lr=0.01))
