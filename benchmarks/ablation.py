@@ -21,7 +21,7 @@ from egrl.compare.statistics import paired_interval
 Row = tuple[str, str, list[str]]
 EVOLUTION: list[Row] = [
     ("as it is", "as-it-is", []),
-    ("no GNNs: chromosomes alone", "no-gnns", ["--set", "method.boltzmann_fraction=1.0"]),
+    ("no networks: chromosomes alone", "no-networks", ["--set", "method.boltzmann_fraction=1.0"]),
     ("no chromosomes: the walk alone", "no-chromosomes", ["--set", "method.boltzmann_fraction=0.0"]),
     ("20% chromosomes, as in Table 2", "fifth", ["--set", "method.boltzmann_fraction=0.2"]),
     ("one walk, never given up", "one-walk", ["--set", "method.patience=1000000"]),

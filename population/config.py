@@ -19,7 +19,7 @@ from population.cma import MOST_WEIGHTS, CmaConfig
 from population.moves import Moves, MovesConfig
 from population.operators import check_form, refers
 from population.selection import elite_count
-from population.variation import BoltzmannMutation, GnnMutation
+from population.variation import BoltzmannMutation, NetworkMutation
 from population.walk import WalkConfig
 from workloads.references import NamesCode
 
@@ -105,8 +105,8 @@ class EvolutionConfig:
     moves: Annotated[MovesConfig, Doc('local moves that make a chromosome\'s child, with "islands"')] = field(
         default_factory=MovesConfig
     )
-    gnn_mutation: Annotated[GnnMutation, Doc("see `population.variation`")] = field(
-        default_factory=GnnMutation
+    network_mutation: Annotated[NetworkMutation, Doc("see `population.variation`")] = field(
+        default_factory=NetworkMutation
     )
     boltzmann_mutation: Annotated[BoltzmannMutation, Doc('the same, with "generational"')] = field(
         default_factory=BoltzmannMutation

@@ -21,13 +21,21 @@ from hwsim.problem import Observation
 from policies.weight_vector import WeightFormat
 from population.cma import MOST_WEIGHTS, Cma
 from population.config import Decisions, EvolutionConfig
-from population.genome import Child, Genome, Gnn, Individual, Origin, members_from_arrays, members_to_arrays
+from population.genome import (
+    Child,
+    Genome,
+    Individual,
+    Network,
+    Origin,
+    members_from_arrays,
+    members_to_arrays,
+)
 from population.islands import Islands
 from population.known import Known
 from population.local_search import Immigrant, LocalSearch
 from population.offspring import Breeder
 from population.policies import Policies
-from population.selection import rank, weakest_gnn
+from population.selection import rank, weakest_network
 from population.walk import Walk
 
 if TYPE_CHECKING:
@@ -44,21 +52,21 @@ def first_members(
     local: LocalSearch,
     start: Sequence[Genome],
 ) -> list[Individual]:
-    """The `start` genomes in slots of their encoding, the rest drawn at random; GNNs come before chromosomes.
+    """The `start` genomes in slots of their encoding, the rest drawn at random; networks come before chromosomes.
 
     With "islands" survival, random chromosomes are children of the given ones where there are any.
 
     Raises ValueError where `start` has more genomes of an encoding than there are slots, or one that does not fit.
     """
     given: dict[Encoding, list[Genome]] = {
-        "gnn": [g for g in start if isinstance(g, Gnn)],
+        "network": [g for g in start if isinstance(g, Network)],
         "boltzmann": [g for g in start if isinstance(g, Boltzmann)],
     }
     # On islands the encodings' shares may change, so that more networks may be given than there will be.
     chromosomes = config.boltzmann_count
     if config.survival == "islands":
-        chromosomes = min(chromosomes, max(0, config.population - len(given["gnn"])))
-    slots: dict[Encoding, int] = {"gnn": config.population - chromosomes, "boltzmann": chromosomes}
+        chromosomes = min(chromosomes, max(0, config.population - len(given["network"])))
+    slots: dict[Encoding, int] = {"network": config.population - chromosomes, "boltzmann": chromosomes}
     members: list[Individual] = []
     for encoding, count in slots.items():
         if len(given[encoding]) > count:
@@ -96,9 +104,9 @@ DONE = ("crossovers", "seeded", "mutations", "migrated")
 class Population:
     """Members of two encodings.
 
-    `members` are to be measured next, GNNs before chromosomes; with "generational" survival the first `elites`
+    `members` are to be measured next, networks before chromosomes; with "generational" survival the first `elites`
     of them come first. With "islands", `islands` and `walk` are what they come from, `island_of` the number of the
-    island that each member's mapping will join, and `best_gnn` the best one measured so far;
+    island that each member's mapping will join, and `best_network` the best one measured so far;
     `known` are the mappings that ran.
     """
 
@@ -112,7 +120,7 @@ class Population:
     ) -> None:
         """Use `create` or `load_state_dict`.
 
-        `actor` may be None where there are no GNNs; `device` is where torch evaluates them.
+        `actor` may be None where there are no networks; `device` is where torch evaluates them.
         """
         self.config, self.decisions = config, decisions
         self.members = list(members)
@@ -124,7 +132,7 @@ class Population:
         self._local = LocalSearch(config, decisions)
         self.known = Known()
         self.island_of = [0] * len(self.members)
-        self.best_gnn: Individual | None = None
+        self.best_network: Individual | None = None
         self.elites = 0
         self.generation = 0
         self._next_id = 1 + max((m.id for m in members), default=-1)
@@ -143,11 +151,11 @@ class Population:
 
         On islands, networks that begin with the linear `rules` [2 H F + 1] come first, as many as there is room for.
 
-        Raises ValueError where GNNs are asked for without `actor` or `start` has more genomes of an encoding
+        Raises ValueError where networks are asked for without `actor` or `start` has more genomes of an encoding
         than there are slots.
         """
         if config.boltzmann_count < config.population and actor is None:
-            raise ValueError("actor: expected a NetworkConfig for the GNN members, received None")
+            raise ValueError("actor: expected a NetworkConfig for the network members, received None")
         population = Population(config, decisions, actor, (), device)
         room = config.population - len(start) if config.survival == "islands" else 0
         start = [*start, *(population._policies.of_rule(rule, rng) for rule in rules[:room])]
@@ -161,7 +169,7 @@ class Population:
 
     @property
     def weight_format(self) -> WeightFormat:
-        """Where each tensor lies in a GNN's weight vector."""
+        """Where each tensor lies in a network's weight vector."""
         return self._policies.weight_format
 
     def probabilities(self, observation: Observation, chosen: NDArray[np.int64] | None = None) -> Floats:
@@ -178,7 +186,7 @@ class Population:
     def standings(self) -> list[Individual]:
         """All measured individuals that may still have children, best first, then oldest first."""
         measured = [m for m in self.members if m.fitness.valid]
-        best = [] if self.best_gnn is None else [self.best_gnn]
+        best = [] if self.best_network is None else [self.best_network]
         everyone = {(m.id, m.encoding): m for m in [*best, *self.islands.individuals(), *measured]}
         return rank(list(everyone.values()))
 
@@ -198,7 +206,7 @@ class Population:
             fitness: of each member.
             learner_weights: float32 [P] of the learner that joins, or None.
             rng: of every draw.
-            observation: where a GNN's posterior is taken for seeding ("generational"; without it nothing is).
+            observation: where a network's posterior is taken for seeding ("generational"; without it nothing is).
             ran: int16 [M, N, H], what ran for each member ("islands" needs it).
             immigrants: mappings that ran beside the population ("islands" seeds chromosomes from them).
 
@@ -207,7 +215,7 @@ class Population:
         if np.shape(fitness) != (len(self),):
             raise ValueError(f"fitness: expected shape [{len(self)}], received {list(np.shape(fitness))}")
         if learner_weights is not None:
-            self._policies.check(Gnn(learner_weights))
+            self._policies.check(Network(learner_weights))
         measured = [m.with_fitness(float(f)) for m, f in zip(self.members, fitness, strict=True)]
         self.generation += 1
         if self.config.survival == "generational":
@@ -242,8 +250,8 @@ class Population:
         posterior = None if observation is None else partial(self._policies.posterior, observation)
         self.members, self.elites = list(elites), len(elites)
         done = dict.fromkeys(DONE, 0)
-        # GNNs before chromosomes, and of each encoding as many as before: elites fill slots of their own encoding.
-        for encoding in ("gnn", "boltzmann"):
+        # networks before chromosomes, and of each encoding as many as before: elites fill slots of their own encoding.
+        for encoding in ("network", "boltzmann"):
             peers = [m for m in measured if m.encoding == encoding]
             kept = sum(e.encoding == encoding for e in elites)
             for child in breeder.children(len(peers) - kept, peers, elites, posterior):
@@ -258,11 +266,13 @@ class Population:
         immigrants: Sequence[Immigrant],
     ) -> None:
         """Move the walk by what was measured, and add what ran to the islands."""
-        gnns = [m for m in measured if m.encoding == "gnn"]
-        for gnn in gnns:
-            if np.isfinite(gnn.score) and (self.best_gnn is None or gnn.score > self.best_gnn.score):
-                self.best_gnn = gnn
-        walk_begins = bool(gnns) and self.walk.update(gnns)
+        networks = [m for m in measured if m.encoding == "network"]
+        for network in networks:
+            if np.isfinite(network.score) and (
+                self.best_network is None or network.score > self.best_network.score
+            ):
+                self.best_network = network
+        walk_begins = bool(networks) and self.walk.update(networks)
         if not self.config.boltzmann_count:
             return
         # A new walk's mappings, those of the scouts that it came from included, have an island of their own.
@@ -270,7 +280,7 @@ class Population:
             self.islands.open()
         scouting = walk_begins or self.walk.centre is None
         island_of = [
-            self.islands.newest if m.encoding == "gnn" and scouting else island
+            self.islands.newest if m.encoding == "network" and scouting else island
             for m, island in zip(measured, self.island_of, strict=True)
         ]
         anchored = [self._local.anchored(m, row) for m, row in zip(measured, ran, strict=True)]
@@ -288,13 +298,15 @@ class Population:
         learner_weights: Floats | None,
         rng: np.random.Generator,
     ) -> dict[str, int]:
-        """Replace every member by a new child: GNNs of the walk, then chromosomes of the islands."""
+        """Replace every member by a new child: networks of the walk, then chromosomes of the islands."""
         unmeasured = [m for m in measured if m.encoding == "boltzmann"]
         slots = self.config.population - self.config.boltzmann_count
         done = dict.fromkeys(DONE, 0)
         self.members, self.island_of = [], []
         if slots:
-            for child in self.walk.members(slots, learner_weights, lambda: self._policies.draw_gnn(rng), rng):
+            for child in self.walk.members(
+                slots, learner_weights, lambda: self._policies.draw_network(rng), rng
+            ):
                 self._adopt(child, done)
                 self.island_of.append(self.islands.newest)
             done["migrated"] = sum(m.origin == "learner" for m in self.members)
@@ -307,13 +319,13 @@ class Population:
         return done
 
     def state_dict(self) -> dict[str, Any]:
-        """The members as arrays (GNNs and chromosomes stacked apart, in order), history, counters."""
+        """The members as arrays (networks and chromosomes stacked apart, in order), history, counters."""
         return {
             "members": members_to_arrays(self.members),
             "islands": self.islands.state_dict(),
             "walk": self.walk.state_dict(),
             "homes": np.array(self.island_of, dtype=np.int64),
-            "best_gnn": members_to_arrays([] if self.best_gnn is None else [self.best_gnn]),
+            "best_network": members_to_arrays([] if self.best_network is None else [self.best_network]),
             "known": self.known.state_dict(),
             "generation": self.generation,
             "elites": self.elites,
@@ -322,13 +334,13 @@ class Population:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`. Raises ValueError where a genome does not fit."""
-        members, best = members_from_arrays(state["members"]), members_from_arrays(state["best_gnn"])
+        members, best = members_from_arrays(state["members"]), members_from_arrays(state["best_network"])
         self.islands.load_state_dict(state["islands"])
         self.walk.load_state_dict(state["walk"])
         self.known.load_state_dict(state["known"])
         for member in [*members, *best, *self.islands.individuals()]:
             self._policies.check(member.genome)
-        self.members, self.best_gnn = members, best[0] if best else None
+        self.members, self.best_network = members, best[0] if best else None
         self.island_of = [int(island) for island in state["homes"]]
         self.generation, self.elites = int(state["generation"]), int(state["elites"])
         self._next_id = int(state["next_id"])
@@ -339,10 +351,10 @@ class Population:
 
     def _migrate(self, learner_weights: Floats | None, scores: dict[int, float]) -> int:
         """Put the learner into the weakest slot that it may take."""
-        slot = weakest_gnn(self.members, self.elites, scores)
+        slot = weakest_network(self.members, self.elites, scores)
         if learner_weights is None or slot is None:
             return 0
-        self._append(Gnn(learner_weights.copy()), "learner")
+        self._append(Network(learner_weights.copy()), "learner")
         self.members[slot] = self.members.pop()
         return 1
 

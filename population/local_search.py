@@ -4,11 +4,11 @@ Deviations from EGRL, Algorithm 2 (all of them; `survival = "generational"` is t
 - A parent keeps its fitness and is not measured again; every evaluation goes to a new policy.
 - A chromosome is anchored: once its mapping has run, its prior becomes the mapping that really ran. It lives on an
   island, see `population.islands`.
-- Seeding from GNN to Boltzmann: every mapping of a GNN, of the learner and of the start that ran enters an island as a
-  chromosome anchored on it, instead of the prior being a GNN's posterior.
+- Seeding from network to Boltzmann: every mapping of a network, of the learner and of the start that ran enters an
+  island as a chromosome anchored on it, instead of the prior being a network's posterior.
 - A chromosome's child differs from its parent by a few local moves (`population.moves`), not by noise on every
   prior, which with an anchored prior would change either nothing or everything.
-- The GNNs are a walk, see `population.walk`: mirrored perturbations of all weights of one centre, which all of them
+- The networks are a walk, see `population.walk`: mirrored perturbations of all weights of one centre, which all of them
   move together, instead of mutations of a few weights and crossover. The learner joins as a scout, from which every
   second walk may begin, instead of in the weakest member's slot.
 """
@@ -60,7 +60,7 @@ class LocalSearch:
         return boltzmann_from_mapping(ran, given.num_choices, given.choices, given.certainty)
 
     def anchored(self, individual: Individual, ran: NDArray[np.int16]) -> Individual:
-        """The individual's mapping that ran, as a chromosome; its own id and fitness, "seeded" if it was a GNN."""
+        """The individual's mapping that ran, as a chromosome; its own id and fitness, "seeded" if it was a network."""
         origin = individual.origin if individual.encoding == "boltzmann" else "seeded"
         return replace(individual, genome=self.anchor(ran), origin=origin)
 

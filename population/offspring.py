@@ -7,8 +7,8 @@ Deviations:
   open slots is, with `crossover_prob`, a cross between an elite and a tournament winner, else a tournament
   winner as it is; then it is mutated with `mutation_prob`.
 - Every slot has an encoding, and the shares of the encodings never change: the tournament for a slot is held
-  among members of its encoding. If the elite is a GNN and the slot a chromosome, the chromosome's prior
-  becomes the GNN's posterior (lines 16-17). If the elite is a chromosome and the slot a GNN, which cannot
+  among members of its encoding. If the elite is a network and the slot a chromosome, the chromosome's prior
+  becomes the network's posterior (lines 16-17). If the elite is a chromosome and the slot a network, which cannot
   inherit from it, a second tournament winner takes the elite's place.
 - A winner that is not mutated is a new individual, too: the elites are the only ones that persist.
 """
@@ -27,7 +27,7 @@ from population.config import Decisions, EvolutionConfig
 from population.genome import Child, Individual, boltzmann_from_probabilities
 from population.operators import Selection, Variation
 from population.selection import tournament
-from population.variation import cross_boltzmann, cross_gnn, mutate_boltzmann, mutate_gnn
+from population.variation import cross_boltzmann, cross_network, mutate_boltzmann, mutate_network
 
 Posterior = Callable[[Individual], NDArray[np.float32]]
 """Probabilities [N, H, C] of an individual in a state of the environment."""
@@ -43,7 +43,7 @@ class Breeder:
         weight_format: WeightFormat | None,
         rng: np.random.Generator,
     ) -> None:
-        """`weight_format` may be None where there are no GNNs; every random draw comes from `rng`."""
+        """`weight_format` may be None where there are no networks; every random draw comes from `rng`."""
         self.config, self.decisions, self.rng = config, decisions, rng
         toolbox: Any = base.Toolbox()
         toolbox.register("select", tournament, size=config.tournament, rng=rng)
@@ -59,11 +59,15 @@ class Breeder:
             rng=rng,
         )
         if weight_format is not None:
-            toolbox.register("mate_gnn", cross_gnn, weight_format=weight_format, rng=rng)
+            toolbox.register("mate_network", cross_network, weight_format=weight_format, rng=rng)
             toolbox.register(
-                "mutate_gnn", mutate_gnn, weight_format=weight_format, settings=config.gnn_mutation, rng=rng
+                "mutate_network",
+                mutate_network,
+                weight_format=weight_format,
+                settings=config.network_mutation,
+                rng=rng,
             )
-        for encoding in ("gnn", "boltzmann"):
+        for encoding in ("network", "boltzmann"):
             if config.mating:
                 toolbox.register(f"mate_{encoding}", Variation("mating", config.mating, rng))
             if config.mutation:
@@ -97,7 +101,7 @@ class Breeder:
         child = Child(winner.genome, (winner.id,), winner.origin, mutated=False)
         if self.rng.random() < self.config.crossover_prob:
             elite = elites[int(self.rng.integers(len(elites)))]
-            if winner.encoding == "boltzmann" and elite.encoding == "gnn":
+            if winner.encoding == "boltzmann" and elite.encoding == "network":
                 child = child if posterior is None else self._seed(elite, posterior(elite))
             else:
                 child = self._cross(

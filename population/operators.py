@@ -31,7 +31,7 @@ import numpy as np
 from deap import creator
 
 from policies.weight_vector import Weights
-from population.genome import Boltzmann, Genome, Gnn, Individual
+from population.genome import Boltzmann, Genome, Individual, Network
 from workloads.errors import InputError
 from workloads.references import imported, is_reference, look_here
 
@@ -175,7 +175,7 @@ class Variation:
 
 
 def _vector(genome: Genome) -> Vector:
-    numbers = genome.weights if isinstance(genome, Gnn) else genome.prior
+    numbers = genome.weights if isinstance(genome, Network) else genome.prior
     vector = Vector("f", np.ascontiguousarray(numbers, dtype=np.float32).tobytes())
     vector.fitness = creator.MaximisedFitness()
     return vector
@@ -183,6 +183,6 @@ def _vector(genome: Genome) -> Vector:
 
 def _genome(numbers: Weights, like: Genome) -> Genome:
     """A genome of the encoding of another, with its own array."""
-    if isinstance(like, Gnn):
-        return Gnn(numbers.copy())
+    if isinstance(like, Network):
+        return Network(numbers.copy())
     return Boltzmann(numbers.reshape(like.prior.shape).copy(), like.temperature)

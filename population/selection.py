@@ -4,7 +4,7 @@ Source: EGRL, Algorithm 2 lines 8-10. Tournament of 3, elite share 0.1 and at le
 dump of the authors' code; the paper gives none. Migration: line 32 and appendix C (its weights replace the weakest).
 
 Deviations:
-- Only a GNN that is not an elite is replaced, so that the shares of the encodings stay and no elite is lost.
+- Only a network that is not an elite is replaced, so that the shares of the encodings stay and no elite is lost.
 - The generation that the learner enters is not measured yet: a child counts as fit as its fittest parent was.
 """
 
@@ -20,8 +20,8 @@ from deap import tools
 from population.genome import Individual
 
 
-def weakest_gnn(members: Sequence[Individual], elites: int, scores: Mapping[int, float]) -> int | None:
-    """Position of the weakest GNN behind the first `elites` members, or None where there is none.
+def weakest_network(members: Sequence[Individual], elites: int, scores: Mapping[int, float]) -> int | None:
+    """Position of the weakest network behind the first `elites` members, or None where there is none.
 
     `scores` holds the fitness of the last generation by id; the youngest is taken, if several are equal.
     """
@@ -31,7 +31,7 @@ def weakest_gnn(members: Sequence[Individual], elites: int, scores: Mapping[int,
         known = [scores[p] for p in (member.id, *member.parents) if p in scores]
         return max(known, default=float("-inf")), -member.id
 
-    open_slots = [i for i in range(elites, len(members)) if members[i].encoding == "gnn"]
+    open_slots = [i for i in range(elites, len(members)) if members[i].encoding == "network"]
     return min(open_slots, key=fitness_of, default=None)
 
 

@@ -1,4 +1,4 @@
-"""The walk of a GNN population: mirrored perturbations around a centre, which moves along the estimated gradient.
+"""The walk of a network population: mirrored perturbations around a centre, which moves along the estimated gradient.
 
 Source: Salimans et al., "Evolution strategies as a scalable alternative to reinforcement learning" (2017):
 Algorithm 1 with mirrored perturbations and rank-shaped fitness (section 2.1), Adam on the estimate (section 4).
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from policies.weight_vector import Weights
-from population.genome import Child, Gnn, Individual
+from population.genome import Child, Individual, Network
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 """Adam's decay rates and its guard against division by zero (its authors' values)."""
@@ -96,7 +96,7 @@ class Ascent:
 
 @dataclass
 class Walk:
-    """Where the GNNs of a population are; without a `centre` they are scouting.
+    """Where the networks of a population are; without a `centre` they are scouting.
 
     Attributes:
         config: see `WalkConfig`.
@@ -115,14 +115,14 @@ class Walk:
     number: int = 0
     _best_scout: tuple[float, Weights] | None = field(default=None, repr=False)
 
-    def update(self, gnns: Sequence[Individual]) -> bool:
-        """Move the centre by the measured GNNs of a generation, pairs in order. Returns whether a new walk begins."""
-        scouts = [m for m in gnns if m.origin != "walk" and np.isfinite(m.score)]
+    def update(self, networks: Sequence[Individual]) -> bool:
+        """Move the centre by a generation of measured networks, pairs in order. Returns whether a new walk begins."""
+        scouts = [m for m in networks if m.origin != "walk" and np.isfinite(m.score)]
         for scout in scouts:
             self._remember(scout)
         if self.centre is None:
             return self._begin()
-        pairs = [m for m in gnns if m.origin == "walk"]
+        pairs = [m for m in networks if m.origin == "walk"]
         if pairs:
             self._move(pairs)
         # Less than the margin is not worth waiting for.
@@ -137,27 +137,27 @@ class Walk:
         return False
 
     def members(
-        self, slots: int, learner: Weights | None, fresh: Callable[[], Gnn], rng: np.random.Generator
+        self, slots: int, learner: Weights | None, fresh: Callable[[], Network], rng: np.random.Generator
     ) -> list[Child]:
-        """The next generation's GNNs: mirrored pairs and, in an odd slot, the centre; or scouts, the learner first."""
+        """The next networks: mirrored pairs and, in an odd slot, the centre; or scouts, the learner first."""
         children: list[Child] = []
         if self.centre is None:
             if learner is not None and slots and self.number % 2:
-                children.append(Child(Gnn(learner.copy()), (), "learner", mutated=False))
+                children.append(Child(Network(learner.copy()), (), "learner", mutated=False))
             return children + [
                 Child(fresh(), (), "random", mutated=False) for _ in range(slots - len(children))
             ]
         if slots % 2:
-            children.append(Child(Gnn(self.centre.copy()), (), "centre", mutated=False))
+            children.append(Child(Network(self.centre.copy()), (), "centre", mutated=False))
         pairs = slots // 2
         noise = rng.standard_normal((pairs, len(self.centre)), dtype=np.float32)
         step = np.float32(self.config.sigma) * noise
         around = [*(self.centre + step), *(self.centre - step)]
-        return children + [Child(Gnn(weights), (), "walk", mutated=True) for weights in around]
+        return children + [Child(Network(weights), (), "walk", mutated=True) for weights in around]
 
     def _remember(self, scout: Individual) -> None:
         """Keep the best scout since the last walk began; the newest, if several are equal."""
-        assert isinstance(scout.genome, Gnn)
+        assert isinstance(scout.genome, Network)
         if scout.origin != "centre" and (self._best_scout is None or scout.score >= self._best_scout[0]):
             self._best_scout = (scout.score, scout.genome.weights)
 
@@ -175,7 +175,7 @@ class Walk:
         """Move the centre by one step of Adam; `pairs` are all +, then all -."""
         assert self.centre is not None
         assert self.ascent is not None
-        weights = np.stack([m.genome.weights for m in pairs if isinstance(m.genome, Gnn)])
+        weights = np.stack([m.genome.weights for m in pairs if isinstance(m.genome, Network)])
         half = len(weights) // 2
         # The noise was not stored: it is half the difference of a pair, in units of sigma.
         noise = (weights[:half] - weights[half:]) / np.float32(2 * self.config.sigma)

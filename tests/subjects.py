@@ -105,7 +105,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "ppo-ragged-rounds": ("ppo", {**SMALL["ppo"], "rollouts": 7, "draw": "problem", "credit": "ran"}),
     "ea-boltzmann": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 1.0}),
-    "ea-gnn": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 0.0}),
+    "ea-network": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 0.0}),
 }
 """Method variants that the suite runs: name -> (method, settings)."""
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hwsim.problem import Observation
 from policies.network import NetworkConfig
 from population.evolve import Decisions, EvolutionConfig, Population
-from population.genome import Boltzmann, Gnn, boltzmann_from_mapping
-from population.selection import weakest_gnn
+from population.genome import Boltzmann, Network, boltzmann_from_mapping
+from population.selection import weakest_network
 
 NODES = 7
 ACTOR = NetworkConfig(depth=1, width=4, attention_heads=1)
@@ -38,15 +38,15 @@ def create(size: int = 20, fraction: float = 0.2, seed: int = 0, **other) -> Pop
 def bits(population: Population) -> dict[int, bytes]:
     return {
         m.id: m.genome.weights.tobytes()
-        if isinstance(m.genome, Gnn)
+        if isinstance(m.genome, Network)
         else m.genome.prior.tobytes() + m.genome.temperature.tobytes()
         for m in population.members
     }
 
 
 def shares(population: Population) -> tuple[int, int]:
-    gnns = sum(m.encoding == "gnn" for m in population.members)
-    return gnns, len(population) - gnns
+    networks = sum(m.encoding == "network" for m in population.members)
+    return networks, len(population) - networks
 
 
 @settings(max_examples=40)
@@ -77,7 +77,7 @@ def test_elites_are_never_changed_never_lost_and_shares_never_move(kind, seed, l
         assert np.isfinite(population.probabilities(OBSERVATION)).all()
 
 
-def test_the_learner_takes_the_place_of_the_weakest_gnn_that_is_no_elite():
+def test_the_learner_takes_the_place_of_the_weakest_network_that_is_no_elite():
     population = create(6, 0.0, crossover_prob=0, mutation_prob=0, tournament=1)
     learner = np.full(population.weight_format.size, 0.5, dtype=np.float32)
     fitness = np.arange(6.0)
@@ -93,13 +93,13 @@ def test_the_learner_takes_the_place_of_the_weakest_gnn_that_is_no_elite():
     assert sorted(drawn) == sorted([*kept, min(drawn)])
 
 
-def test_the_weakest_is_found_among_gnns_behind_the_elites_by_what_its_parents_reached():
+def test_the_weakest_is_found_among_networks_behind_the_elites_by_what_its_parents_reached():
     population = create(8, 0.25)
     order = [m.encoding for m in population.members]
     scores = {m.id: float(i) for i, m in enumerate(population.members)}
-    assert weakest_gnn(population.members, 2, scores) == 2
-    assert order[2] == "gnn"
-    assert weakest_gnn(population.members, 6, scores) is None
+    assert weakest_network(population.members, 2, scores) == 2
+    assert order[2] == "network"
+    assert weakest_network(population.members, 6, scores) is None
 
 
 def test_learner_weights_are_copied():
@@ -140,12 +140,12 @@ def test_mutation_happens_as_often_as_asked():
     assert counts == [0.0, pytest.approx(0.5, abs=0.1), 1.0]
 
 
-def test_a_gnn_elite_seeds_a_chromosome_with_its_posterior():
+def test_a_network_elite_seeds_a_chromosome_with_its_posterior():
     population = create(8, 0.5, crossover_prob=1, mutation_prob=0)
     posterior = population.probabilities(OBSERVATION)
-    gnn = [i for i, m in enumerate(population.members) if m.encoding == "gnn"]
+    network = [i for i, m in enumerate(population.members) if m.encoding == "network"]
     fitness = np.zeros(8)
-    fitness[gnn[:2]] = 1.0
+    fitness[network[:2]] = 1.0
     ids = {m.id: i for i, m in enumerate(population.members)}
     stats = population.evolve(fitness, None, np.random.default_rng(0), observation=OBSERVATION)
     assert stats["seeded"] == 4

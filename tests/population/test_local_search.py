@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hwsim.problem import Observation
 from policies.network import NetworkConfig
 from population.evolve import Decisions, EvolutionConfig, Immigrant, Population
-from population.genome import Boltzmann, Gnn, Individual, boltzmann_from_mapping
+from population.genome import Individual, Network, boltzmann_from_mapping
 from population.islands import Islands, survivors
 from population.local_search import mapping_of
 from population.walk import WalkConfig
@@ -50,7 +50,9 @@ def step(population: Population, rng: np.random.Generator, learner=None, immigra
 
 
 def scored(scores: list[float]) -> list[Individual]:
-    return [Individual(Gnn(np.zeros(1, np.float32)), i).with_fitness(score) for i, score in enumerate(scores)]
+    return [
+        Individual(Network(np.zeros(1, np.float32)), i).with_fitness(score) for i, score in enumerate(scores)
+    ]
 
 
 @given(st.lists(st.one_of(st.floats(-3, 3), st.just(1.0), st.just(np.nan)), max_size=20), st.integers(1, 6))
@@ -68,7 +70,7 @@ def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, frac
     population = create(fraction=fraction)
     rng = np.random.default_rng(seed)
     shares = [m.encoding for m in population.members]
-    best = {"gnn": -np.inf, "boltzmann": -np.inf}
+    best = {"network": -np.inf, "boltzmann": -np.inf}
     for _ in range(5):
         before = list(population.members)
         learner = (
@@ -77,18 +79,18 @@ def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, frac
         fitness = step(population, rng, learner)
         for member, value in zip(before, fitness, strict=True):
             best[member.encoding] = max(best[member.encoding], value)
-        best["boltzmann"] = max(best.values())  # a GNN's mapping becomes a chromosome, too
+        best["boltzmann"] = max(best.values())  # a network's mapping becomes a chromosome, too
         if fraction > 0:
             assert max(m.score for m in population.islands.individuals()) == best["boltzmann"]
         if fraction < 1:
-            assert population.best_gnn is not None
-            assert population.best_gnn.score == best["gnn"]
+            assert population.best_network is not None
+            assert population.best_network.score == best["network"]
         assert [m.encoding for m in population.members] == shares
         assert not {m.id for m in population.members} & {m.id for m in population.islands.individuals()}
         assert population.standings()[0].score == max(best.values())
 
 
-def test_a_gnns_mapping_an_immigrant_and_a_sampled_chromosome_are_anchored_on_what_ran():
+def test_a_networks_mapping_an_immigrant_and_a_sampled_chromosome_are_anchored_on_what_ran():
     population = create(fraction=0.5)
     ran = maps(population)
     fitness = np.arange(len(ran), dtype=np.float64)
@@ -101,16 +103,16 @@ def test_a_gnns_mapping_an_immigrant_and_a_sampled_chromosome_are_anchored_on_wh
     assert {m.origin for m in chromosomes} >= {"seeded"}
 
 
-def test_the_best_gnn_stays_in_the_standing_beside_the_chromosome_made_of_it():
+def test_the_best_network_stays_in_the_standing_beside_the_chromosome_made_of_it():
     population, rng = create(), np.random.default_rng(4)
     best: tuple[float, bytes] = (-np.inf, b"")
     for _ in range(8):
         members, fitness = list(population.members), step(population, rng)
         for member, value in zip(members, fitness, strict=True):
-            if isinstance(member.genome, Gnn) and value >= best[0]:
+            if isinstance(member.genome, Network) and value >= best[0]:
                 best = max(best, (value, member.genome.weights.tobytes()), key=lambda pair: pair[0])
-        gnns = [m for m in population.standings() if isinstance(m.genome, Gnn)]
-        assert gnns[0].score == best[0]
+        networks = [m for m in population.standings() if isinstance(m.genome, Network)]
+        assert networks[0].score == best[0]
 
 
 def test_the_chromosomes_of_a_started_population_begin_around_the_start():
@@ -187,7 +189,7 @@ def test_each_walk_opens_an_island_that_takes_its_mappings_and_the_start_keeps_i
         islands = {island.number: {m.id for m in island.pool} for island in population.islands._islands}
         for member, home in zip(members, island_of, strict=True):
             at = [number for number, ids in islands.items() if member.id in ids]
-            moved = (member.encoding == "gnn" and begun) or home not in islands
+            moved = (member.encoding == "network" and begun) or home not in islands
             expected = population.islands.newest if moved else home
             assert at in ([], [expected])
     assert population.walk.number > 3

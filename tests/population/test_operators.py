@@ -11,7 +11,7 @@ import pytest
 
 import egrl
 from population.config import EvolutionConfig
-from population.genome import Boltzmann, Gnn, Individual
+from population.genome import Boltzmann, Individual, Network
 from population.operators import (
     Selection,
     Variation,
@@ -29,7 +29,8 @@ SPREAD = "deap.tools:selStochasticUniversalSampling"
 
 def individuals(*scores: float) -> list[Individual]:
     return [
-        Individual(Gnn(np.full(3, k, np.float32)), k).with_fitness(score) for k, score in enumerate(scores)
+        Individual(Network(np.full(3, k, np.float32)), k).with_fitness(score)
+        for k, score in enumerate(scores)
     ]
 
 
@@ -92,7 +93,7 @@ def test_a_selection_sees_fitness_and_only_those_that_ran():
 
 def test_variation_changes_copies_and_leaves_the_global_generators_alone():
     rng = np.random.default_rng(0)
-    first, second = Gnn(np.zeros(400, np.float32)), Gnn(np.ones(400, np.float32))
+    first, second = Network(np.zeros(400, np.float32)), Network(np.ones(400, np.float32))
     random.seed(5)
     before, numpys = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
     child = Variation("mating", "deap.tools:cxTwoPoint", rng)(first, second)
@@ -146,7 +147,7 @@ def own(tmp_path, monkeypatch):
 
 
 def test_what_is_no_operator_is_said_when_it_is_used(own):
-    rng, parent = np.random.default_rng(0), Gnn(np.arange(4, dtype=np.float32))
+    rng, parent = np.random.default_rng(0), Network(np.arange(4, dtype=np.float32))
     with pytest.raises(InputError, match="myops:copies: expected 2 of the individuals"):
         Selection("myops:copies")(individuals(1.0, 2.0), 2, rng)
     with pytest.raises(InputError, match="myops:nothing: expected a tuple of individuals, found NoneType"):

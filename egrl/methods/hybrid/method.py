@@ -38,7 +38,7 @@ from hwsim.problem import Evaluation, Mapping16
 from policies.network import NetworkConfig
 from policies.store import StoredPolicy, actor_policy
 from population.evolve import Decisions, EvolutionConfig, Immigrant, Population
-from population.genome import Genome, Gnn, boltzmann_from_mapping
+from population.genome import Genome, Network, boltzmann_from_mapping
 
 PAPER_POPULATION: dict[str, Any] = {
     "evolution.boltzmann_fraction": 0.2,
@@ -97,7 +97,7 @@ def found_population(
         )
     start: list[Genome] = []
     if init is not None and evolution.boltzmann_count < evolution.population:
-        start.append(Gnn(init))
+        start.append(Network(init))
     mapping = context.start[0]
     if mapping is None and evolution.survival == "islands":
         mapping = problem.space.initial
@@ -163,7 +163,7 @@ class Round:
         self.usable = evaluation.usable
 
 
-POPULATION_METRICS = ("gnn_fitness", "boltzmann_fitness")
+POPULATION_METRICS = ("network_fitness", "boltzmann_fitness")
 
 
 class Hybrid(Method):
@@ -252,10 +252,10 @@ class Hybrid(Method):
         rollouts = np.flatnonzero(policies == LEARNER)
         if self._population is not None and len(chosen):
             encodings = np.array([self._population.members[m].encoding for m in chosen])
-            for encoding, rows in ((e, np.flatnonzero(encodings == e)) for e in ("gnn", "boltzmann")):
+            for encoding, rows in ((e, np.flatnonzero(encodings == e)) for e in ("network", "boltzmann")):
                 if not len(rows):
                     continue
-                if encoding == "gnn":
+                if encoding == "network":
                     found = self._population.scores(self._observation, chosen[rows])
                     mapping[rows] = self._new(ranking, *self._finite(found))
                 else:
@@ -361,7 +361,7 @@ class Hybrid(Method):
             self._top = (float(reward[best]), float(current.speedup[acted][best]))
         self._metrics["deployable_speedup"] = self._top[1]
         encodings = np.array([self._population.members[m].encoding for m in member])
-        for encoding in ("gnn", "boltzmann"):
+        for encoding in ("network", "boltzmann"):
             chosen = reward[encodings == encoding]
             self._metrics[f"{encoding}_fitness"] = float(chosen.mean()) if len(chosen) else np.nan
 
@@ -378,8 +378,8 @@ class Hybrid(Method):
         return {name: self._metrics.get(name, np.nan) for name in names}
 
     def best_weights(self) -> NDArray[np.float32] | None:
-        """Those of the top-ranked GNN of the population, or the learner's if none was measured yet."""
-        found = None if self._population is None else self._top_gnn(self._population)
+        """Those of the top-ranked network of the population, or the learner's if none was measured yet."""
+        found = None if self._population is None else self._top_network(self._population)
         if found is not None or self._learner is None:
             return found
         return self._learner.weights()
@@ -397,14 +397,16 @@ class Hybrid(Method):
         fit = policy_fit.demands(self._problem)
         return actor_policy(weights, self._parts.network, seed=self._context.seed, **fit)
 
-    def _top_gnn(self, population: Population) -> NDArray[np.float32] | None:
-        """Weights of the best GNN among those measured in this round and before; None without GNNs."""
-        found = [(m.score, m.genome.weights) for m in population.standings() if isinstance(m.genome, Gnn)][:1]
+    def _top_network(self, population: Population) -> NDArray[np.float32] | None:
+        """Weights of the best network among those measured in this round and before; None without networks."""
+        found = [
+            (m.score, m.genome.weights) for m in population.standings() if isinstance(m.genome, Network)
+        ][:1]
         current = self._current
         if current is not None:
             rewards = zip(current.member.tolist(), current.reward.tolist(), strict=True)
             for score, genome in ((r, population.members[m].genome) for m, r in rewards if m >= 0):
-                if isinstance(genome, Gnn) and np.isfinite(score):
+                if isinstance(genome, Network) and np.isfinite(score):
                     found.append((score, genome.weights))
         return max(found, key=lambda pair: pair[0])[1] if found else None
 

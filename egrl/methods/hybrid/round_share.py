@@ -12,7 +12,7 @@ from typing import Any
 from egrl.methods.credit import Credit
 
 REST = "rest"
-OTHERS = ("gnn", "boltzmann", "learner", "twin", "critic")
+OTHERS = ("network", "boltzmann", "learner", "twin", "critic")
 """Sources that count for the rest, except the member's own."""
 
 

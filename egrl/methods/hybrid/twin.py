@@ -1,4 +1,4 @@
-"""The twin as a third kind of member beside GNNs and chromosomes: model-based learning over the same archive.
+"""The twin as a third kind of member beside networks and chromosomes: model-based learning over the same archive.
 
 A round is either one of population and learner, or a batch of the twin's alone. The twin learns from all mappings that
 ran, and its own mappings that ran join the population and the replay buffer. Both sides divide the rounds by how often

@@ -95,9 +95,9 @@ def test_on_a_board_it_begins_once_profiles_have_come(problem):
     member = member_of(given, CriticConfig(steps=2))
     rows = np.stack(list(problem.family.first().values()))
     silent = replace(problem.evaluate(rows, np.zeros(len(rows), np.uint64)), parts=None)
-    member.tell(told(given, rows, "gnn", silent))
+    member.tell(told(given, rows, "network", silent))
     assert not member.its_turn
-    member.tell(told(given, rows, "gnn"))
+    member.tell(told(given, rows, "network"))
     assert member.its_turn
 
 
@@ -213,7 +213,7 @@ def test_a_brief_thought_has_some_of_the_searches_of_a_whole_one():
 def test_repetitions_tell_the_noise_of_costs(problem):
     rows = repair(problem, sample_uniformly(problem, KEYS), KEYS)
     given = context(problem)
-    told(given, np.concatenate([rows, rows]), "gnn")
+    told(given, np.concatenate([rows, rows]), "network")
     nodes = len(problem.space.nodes)
     found = gather(given.archive, np.arange(12), problem.parts, nodes)
     assert found.noise == 0.0
@@ -226,7 +226,7 @@ def test_repetitions_tell_the_noise_of_costs(problem):
     both = np.concatenate([rows] * 20)
     exact = problem.evaluate(both, np.zeros(len(both), np.uint64))
     noisy = replace(exact, cost=exact.cost * np.exp(0.04 * rng.normal(size=len(both))))
-    told(given, both, "gnn", noisy)
+    told(given, both, "network", noisy)
     found = gather(given.archive, np.arange(len(both)), problem.parts, nodes)
     assert found.noise == pytest.approx(0.04, rel=0.2)
     assert not found.exact

@@ -109,7 +109,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_im
         method.tell(batch, evaluation)
         told += len(batch)
         first.append(str(batch.source[0]))
-        if "gnn" in batch.source:
+        if "network" in batch.source:
             break
         known += [row.tobytes() for row in evaluation.repaired]
     assert first[:3] == ["start", "twin", "twin"]
@@ -119,7 +119,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_im
     assert immigrants == set(known)
     archive = method._context.archive
     assert len(method._hybrid._learner._replay) == (archive.column("status")[:] == Status.OK).sum()
-    while "gnn" not in method.ask().source:  # the next generation is bred once everybody is asked again
+    while "network" not in method.ask().source:  # the next generation is bred once everybody is asked again
         continue
     assert method._hybrid._immigrants == []
 
@@ -145,7 +145,7 @@ class Scripted:
 
 
 @pytest.mark.parametrize(
-    ("best", "low", "high"), [("twin", 0.85, 0.95), ("gnn", 0.08, 0.25), ("nobody", 0.4, 0.7)]
+    ("best", "low", "high"), [("twin", 0.85, 0.95), ("network", 0.08, 0.25), ("nobody", 0.4, 0.7)]
 )
 def test_rounds_are_shared_out_by_what_they_earn_and_nobody_starves(best, low, high):
     problem = ToyRagged()
@@ -158,7 +158,7 @@ def test_rounds_are_shared_out_by_what_they_earn_and_nobody_starves(best, low, h
         if member.its_turn:
             batch = proposals(member.ask().mapping, "twin")
         else:
-            batch = proposals(np.zeros((21, *problem.space.shape), np.int16), "gnn")
+            batch = proposals(np.zeros((21, *problem.space.shape), np.int16), "network")
             member.wait(len(batch))
         batch = batch.numbered(len(archive))
         archive.append(batch, problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64)))
@@ -185,7 +185,7 @@ def test_it_lives_with_a_board_on_which_everything_fails():
         context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "critic.use": "off"}, "test")
     )
     search(method, context, Dead([problem]), Budget(100, None), Memory())
-    assert set(context.archive.sources(slice(None))) == {"twin", "gnn", "boltzmann", "learner"}
+    assert set(context.archive.sources(slice(None))) == {"twin", "network", "boltzmann", "learner"}
     assert method.champion(0) is None
 
 
