@@ -150,7 +150,7 @@ def frozen(arm: str) -> Iterator[None]:
         with patch.object(PartsCritic, "_fit", _prior), patch.object(residual, "SIZES", (0.0,)):
             yield
     elif arm == "population-frozen":
-        with patch.object(Population, "evolve", _blind(Population.evolve)):
+        with patch.object(Population, "tell", _blind(Population.evolve)):
             yield
     else:
         yield

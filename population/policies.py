@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Observation
 from policies.boltzmann import boltzmann
-from policies.network import LINEAR
+from policies.network import LINEAR, NetworkConfig
 from policies.ranker import Rankers
 from policies.weight_vector import WeightFormat
 from population.config import Decisions
 from population.genome import Boltzmann, Encoding, Genome, Individual, Network, random_boltzmann
 
 if TYPE_CHECKING:
-    from policies.network import NetworkConfig
     from policies.stacked import StackedActor
 
 Floats = NDArray[np.float32]
@@ -127,8 +126,3 @@ class Policies:
             graph = prepare(observation.edge_index, len(observation.x))
         weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Network)])
         return self._rankers.scores(weights, places, graph)
-
-    def posterior(self, observation: Observation, member: Individual) -> Floats:
-        """Probabilities float32 [N, H, C] of one individual."""
-        found: Floats = self.probabilities([member], observation)[0]
-        return found

@@ -87,9 +87,9 @@ MUTANTS = (
     ),
     Mutant(
         "the worst are the elites",
-        "population/evolve.py",
-        "elites = rank(measured)[: self.config.elites]",
-        "elites = rank(measured)[-self.config.elites :]",
+        "population/generational.py",
+        "elites = ranked[: self.config.elites]",
+        "elites = ranked[-self.config.elites :]",
         "tests/population",
     ),
     Mutant(

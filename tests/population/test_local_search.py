@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from hwsim.problem import Observation
 from policies.network import NetworkConfig
-from population.evolve import Decisions, EvolutionConfig, Immigrant, Population
+from population.config import Decisions, EvolutionConfig, IslandConfig
+from population.create import create as create_population
 from population.genome import Individual, Network, boltzmann_from_mapping
+from population.island_search import IslandSearch
 from population.islands import Islands, survivors
-from population.local_search import mapping_of
+from population.local_search import Immigrant, mapping_of
 from population.walk import WalkConfig
 
 NODES = 6
@@ -27,14 +29,14 @@ OBSERVATION = Observation(
 TARGET = np.random.default_rng(3).integers(0, 3, (NODES, 2))
 
 
-def create(size=12, fraction=0.5, start=(), **other) -> Population:
-    config = EvolutionConfig(population=size, boltzmann_fraction=fraction, **other)
-    return Population.create(
+def create(size=12, fraction=0.5, start=(), **other) -> IslandSearch:
+    config = EvolutionConfig(size, fraction, island=IslandConfig(**other))
+    return create_population(
         np.random.default_rng(0), config, DECISIONS, ACTOR if fraction < 1 else None, start
     )
 
 
-def maps(population: Population) -> np.ndarray:
+def maps(population: IslandSearch) -> np.ndarray:
     return population.probabilities(OBSERVATION).argmax(axis=-1).astype(np.int16)
 
 
@@ -42,10 +44,10 @@ def reward(ran: np.ndarray) -> np.ndarray:
     return (ran == TARGET).mean(axis=(1, 2)).astype(np.float64)
 
 
-def step(population: Population, rng: np.random.Generator, learner=None, immigrants=()) -> np.ndarray:
+def step(population: IslandSearch, rng: np.random.Generator, learner=None, immigrants=()) -> np.ndarray:
     ran = maps(population)
     fitness = reward(ran)
-    population.evolve(fitness, learner, rng, ran=ran, immigrants=immigrants)
+    population.tell(fitness, learner, rng, ran=ran, immigrants=immigrants)
     return fitness
 
 
@@ -95,7 +97,7 @@ def test_a_networks_mapping_an_immigrant_and_a_sampled_chromosome_are_anchored_o
     ran = maps(population)
     fitness = np.arange(len(ran), dtype=np.float64)
     immigrant = Immigrant(TARGET.astype(np.int16), 99.0)
-    population.evolve(fitness, None, np.random.default_rng(0), ran=ran, immigrants=[immigrant])
+    population.tell(fitness, None, np.random.default_rng(0), ran=ran, immigrants=[immigrant])
     chromosomes = sorted(population.islands.individuals(), key=lambda m: -m.score)
     np.testing.assert_array_equal(mapping_of(chromosomes[0].genome, LIVE), TARGET)
     for m in chromosomes[1:]:
@@ -144,10 +146,10 @@ def test_failed_measurements_leave_the_survivors_alone():
     rng = np.random.default_rng(0)
     step(population, rng)
     before = [m.id for m in population.islands.individuals()]
-    population.evolve(np.full(len(population), np.nan), None, rng, ran=maps(population))
+    population.tell(np.full(len(population), np.nan), None, rng, ran=maps(population))
     assert [m.id for m in population.islands.individuals()] == before
     fresh = create()
-    fresh.evolve(np.full(len(fresh), np.nan), None, rng, ran=maps(fresh))
+    fresh.tell(np.full(len(fresh), np.nan), None, rng, ran=maps(fresh))
     assert len(fresh.members) == 12
     step(fresh, rng)
     assert np.isfinite(fresh.standings()[0].score)
@@ -165,9 +167,9 @@ def test_a_restored_population_goes_on_bit_for_bit():
     population, rng = create(), np.random.default_rng(2)
     for _ in range(3):
         step(population, rng)
-    restored = Population(population.config, DECISIONS, ACTOR, ())
+    restored = type(population)(population.config, DECISIONS, ACTOR)
     restored.load_state_dict(population.state_dict())
-    assert "homes" in population.state_dict()  # the key of earlier checkpoints
+    assert "island_of" in population.state_dict()
     other = np.random.default_rng()
     other.bit_generator.state = rng.bit_generator.state
     for _ in range(3):
@@ -238,4 +240,4 @@ def test_children_come_from_the_best_island_or_the_newest():
 def test_what_ran_must_fit():
     population = create()
     with pytest.raises(ValueError, match="ran: expected"):
-        population.evolve(np.zeros(12), None, np.random.default_rng(0))
+        population.tell(np.zeros(12), None, np.random.default_rng(0))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from policies.boltzmann import boltzmann
 from policies.weight_vector import Segment, WeightFormat
+from population.config import EvolutionConfig, GenerationalConfig
 from population.genome import (
     Boltzmann,
     Individual,
@@ -19,7 +20,8 @@ from population.genome import (
     boltzmann_from_probabilities,
     random_boltzmann,
 )
-from population.selection import elite_count, python_random, rank, tournament
+from population.operators import global_random, tournament
+from population.population import rank
 from population.variation import (
     BoltzmannMutation,
     NetworkMutation,
@@ -200,11 +202,13 @@ def test_a_larger_tournament_presses_harder():
 def test_the_global_random_state_is_as_before_even_after_an_error():
     before = random.getstate()
     tournament(individuals([1.0, 2.0]), 5, 2, np.random.default_rng(0))
-    with pytest.raises(KeyError), python_random(np.random.default_rng(1)):
+    with pytest.raises(KeyError), global_random(np.random.default_rng(1)):
         {}[random.random()]
     assert random.getstate() == before
 
 
 def test_there_are_always_two_elites_and_always_an_open_slot():
-    assert [elite_count(n, 0.1) for n in (4, 20, 50)] == [2, 2, 5]
-    assert elite_count(4, 1.0) == 3
+    assert [EvolutionConfig(n).elites for n in (4, 20, 50)] == [2, 2, 5]
+    assert EvolutionConfig(4, generational=GenerationalConfig(elite_fraction=1.0)).elites == 3
+    with pytest.raises(ValueError, match="mutation_prob: expected 0"):
+        GenerationalConfig(mutation_prob=1.5)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated
 
 from typing_extensions import Doc
@@ -11,7 +12,8 @@ from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.method import PAPER_POPULATION
 from egrl.methods.hybrid.settings import HybridConfig, build_hybrid
-from population.evolve import EvolutionConfig
+from population.config import EvolutionConfig
+from population.operators import Operators
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,14 @@ class EaConfig(HybridConfig):
     )
 
 
-def build(context: Context, config: EaConfig) -> Method:
+def build(context: Context, config: EaConfig, operators: Operators | None = None) -> Method:
     """Population, no learner; the twin and the critic of parts only if they are asked for."""
-    return build_hybrid(context, config, config.evolution, None)
+    return build_hybrid(context, config, config.evolution, None, operators)
 
 
 DEFINITION = MethodDefinition(EaConfig, build, needs_graph, PAPER_POPULATION, takes_policy=True)
+
+
+def with_operators(operators: Operators) -> MethodDefinition:
+    """EA with operators of DEAP, or your own, for `egrl.search(method=…)` and `--method MODULE:NAME`."""
+    return replace(DEFINITION, make=partial(build, operators=operators))

@@ -17,7 +17,7 @@ from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
 from egrl.methods.hybrid.method import PAPER_POPULATION
 from egrl.methods.hybrid.settings import HybridConfig, UseTwin, build_hybrid
 from egrl.methods.parts_critic.critic import CriticConfig
-from population.evolve import EvolutionConfig
+from population.config import EvolutionConfig
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ rollout of the learner, each an episode of one step (Table 2); then the populati
 
     round: members and rollouts -> probabilities -> mappings -> measured -> replay, fitness
     learn: gradient steps that are due (`LearnerConfig.gradient_steps`), while the next round is being measured
-    next round: the next generation, with migration of the learner (`population.evolve`)
+    next round: the next generation, with migration of the learner (`population.generational`)
 
 Deviations:
 - The learner trains while the following round is measured, so its weights are one round older when they act
@@ -37,15 +37,19 @@ from hwsim.mappings import sample
 from hwsim.problem import Evaluation, Mapping16
 from policies.network import NetworkConfig
 from policies.store import StoredPolicy, actor_policy
-from population.evolve import Decisions, EvolutionConfig, Immigrant, Population
+from population.config import Decisions, EvolutionConfig
+from population.create import create
 from population.genome import Genome, Network, boltzmann_from_mapping
+from population.local_search import Immigrant
+from population.operators import Operators
+from population.population import Population
 
 PAPER_POPULATION: dict[str, Any] = {
     "evolution.boltzmann_fraction": 0.2,
     "evolution.survival": "generational",
     "network.name": "graph_unet",
     "readout": "sample",
-    "evolution.boltzmann_mutation.flips": 0.0,
+    "evolution.generational.boltzmann_mutation.flips": 0.0,
 }
 """What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
 
@@ -60,6 +64,7 @@ class Parts:
         learner: the learner, or None.
         readout: how networks are read.
         ranking: the placer that reads them, if one does.
+        operators: what takes the place of the population's own operators.
     """
 
     network: NetworkConfig
@@ -67,6 +72,7 @@ class Parts:
     learner: LearnerConfig | None
     readout: Readout = "greedy"
     ranking: Ranking | None = None
+    operators: Operators | None = None
 
 
 def found_population(
@@ -87,7 +93,7 @@ def found_population(
         problem.space.live,
         choices,
         policy_fit.observation(problem).x.shape[1],
-        moves_of(problem, evolution.moves),
+        moves_of(problem, evolution.island.moves),
         problem.space.pipeline,
     )
     ranking = parts.ranking
@@ -106,7 +112,8 @@ def found_population(
     if mapping is not None and evolution.boltzmann_count and not crowded:
         start.append(boltzmann_from_mapping(mapping, problem.space.num_choices, choices, decisions.certainty))
     rules = [] if ranking is None else ranking.shipped()
-    population = Population.create(rng, evolution, decisions, parts.network, start, context.device, rules)
+    device, operators = context.device, parts.operators
+    population = create(rng, evolution, decisions, parts.network, start, device, rules, operators)
     population.known.add([*context.rules, *(given for given in context.start[:1] if given is not None)])
     return population
 
@@ -317,7 +324,7 @@ class Hybrid(Method):
         immigrants = [*self._immigrants, *(Immigrant(ran[row], float(last.reward[row])) for row in others)]
         self._immigrants = []
         learner = self._learner
-        self._population.evolve(
+        self._population.tell(
             last.reward[last.member >= 0],
             learner.weights() if learner is not None and learner.config.migration else None,
             self._rng,
@@ -356,8 +363,7 @@ class Hybrid(Method):
         acted = current.member >= 0
         reward, member = current.reward[acted], current.member[acted]
         best = int(np.argmax(np.where(np.isfinite(reward), reward, -np.inf)))
-        kept = self._population.config.survival == "islands" and reward[best] <= self._top[0]
-        if np.isfinite(reward[best]) and not kept:
+        if np.isfinite(reward[best]) and self._population.improves(float(reward[best]), self._top[0]):
             self._top = (float(reward[best]), float(current.speedup[acted][best]))
         self._metrics["deployable_speedup"] = self._top[1]
         encodings = np.array([self._population.members[m].encoding for m in member])

@@ -17,7 +17,8 @@ from egrl.methods.parts_critic.choice import critic_of
 from egrl.methods.parts_critic.critic import CriticConfig
 from hwsim.family import HasFamily
 from policies.network import AUTO, NetworkConfig
-from population.evolve import EvolutionConfig
+from population.config import EvolutionConfig
+from population.operators import Operators
 from workloads.errors import InputError
 
 UseTwin = Annotated[
@@ -51,7 +52,11 @@ class HybridConfig:
 
 
 def build_hybrid(
-    context: Context, config: HybridConfig, evolution: EvolutionConfig | None, learner: LearnerConfig | None
+    context: Context,
+    config: HybridConfig,
+    evolution: EvolutionConfig | None,
+    learner: LearnerConfig | None,
+    operators: Operators | None = None,
 ) -> Method:
     """A population, a learner or both, with twin and critic of parts if settings and problem allow them.
 
@@ -63,7 +68,7 @@ def build_hybrid(
         readout = "greedy"  # the policy to begin with says how it is read
     ranking = ranking_of(problem, config.network, readout)
     network = network_of(problem, config.network, ranking)
-    parts = Parts(network, evolution, learner, readout, ranking)
+    parts = Parts(network, evolution, learner, readout, ranking, operators)
     hybrid = Hybrid(context, parts)
     if config.twin == "on" and not isinstance(problem, HasFamily):
         raise InputError(

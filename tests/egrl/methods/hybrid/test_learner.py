@@ -92,10 +92,10 @@ def batches_of_a_run(monkeypatch, settings: dict) -> tuple[list, Archive, list]:
     method = definition.build(Context([problem], archive, 0, [None]), config)
     made = []
     monkeypatch.setattr(method._learner._sac, "update", lambda batch, rng: made.append(batch) or {})
-    evolve = method._population.evolve
+    evolve = method._population.tell
     monkeypatch.setattr(
         method._population,
-        "evolve",
+        "tell",
         lambda fit, weights, *a, **k: given.append(weights) or evolve(fit, weights, *a, **k),
     )
     told = 0
