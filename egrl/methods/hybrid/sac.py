@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import Doc
 
-from egrl.methods.adam import Adam
+from policies.adam import Adam
 from policies.boltzmann import legal_choices
 from policies.critic import Critic, CriticConfig
 from policies.graph import Graph

@@ -22,12 +22,16 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class Adam:
-    """Moves parameters along their gradients. They step together: those without a gradient stay where they are."""
+    """Moves parameters along their gradients. They step together: those without a gradient stay where they are.
+
+    Attributes:
+        learning_rate: of the next step.
+    """
 
     def __init__(self, parameters: Iterable[Tensor], learning_rate: float, weight_decay: float = 0.0) -> None:
         """For float32 parameters of one device; `weight_decay` times a weight is added to its gradient."""
         self._parameters = list(parameters)
-        self._learning_rate, self._weight_decay = learning_rate, weight_decay
+        self.learning_rate, self._weight_decay = learning_rate, weight_decay
         self.reset()
 
     def reset(self) -> None:
@@ -53,7 +57,7 @@ class Adam:
             [self._second[i] for i in moved],
             [],
             [self._steps] * len(moved),
-            lr=self._learning_rate,
+            lr=self.learning_rate,
             beta1=BETA1,
             beta2=BETA2,
             weight_decay=self._weight_decay,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from egrl.methods.adam import Adam
+from policies.adam import Adam
 
 SHAPES = ((3, 4), (5,), (1, 2, 3))
 
