@@ -21,7 +21,7 @@ from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
-from egrl.methods.hybrid import twin
+from egrl.methods.twin import member as twin
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.runs import checkpoint
 from egrl.runs.folder import RunFolder

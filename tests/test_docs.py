@@ -62,7 +62,7 @@ FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "plugins", "tools"
 SMALL = shlex.split(
     "--threads 1 --set method.network.width=8 --set method.network.depth=2"
     " --set method.network.attention_heads=2 --set method.critic.width=8"
-    " --set method.critic.use=off"
+    " --set method.profile_model.use=off"
 )
 """Networks small enough for tests."""
 OWN_CODE = ("extending.md",)

@@ -45,17 +45,17 @@ MUTANTS = (
     ),
     Mutant(
         "draws of terms are all the mean",
-        "egrl/methods/parts_critic/terms.py",
+        "egrl/methods/profile_model/terms.py",
         "self.mean + self.spread * off",
         "self.mean + 0 * self.spread * off",
-        "tests/egrl/methods/parts_critic/test_terms.py",
+        "tests/egrl/methods/profile_model/test_terms.py",
     ),
     Mutant(
         "instructions that wait are believed as all others",
-        "egrl/methods/parts_critic/terms.py",
+        "egrl/methods/profile_model/terms.py",
         "(off / noise) ** 2",
         "0 * off",
-        "tests/egrl/methods/parts_critic/test_terms.py",
+        "tests/egrl/methods/profile_model/test_terms.py",
     ),
     Mutant(
         "greedy games are played by the chip file's times",

@@ -32,7 +32,7 @@ MEANINGS = {
     "nominal": "the solution of the chip file's model, before anything was learned of the board",
     "learner": "proposed by the network that learns by gradients (SAC)",
     "twin": "proposed by the learned model of the board",
-    "critic": "proposed by the learned model of the time of every op, or of loads or instructions",
+    "profile model": "proposed by the learned model of the time of every op, or of loads or instructions",
     "fingerprint": "a digest of all that a cost depends on: equal fingerprints, comparable runs",
 }
 """One sentence per word, in the order of a page."""

@@ -26,7 +26,7 @@ class EaConfig(HybridConfig):
 
 
 def build(context: Context, config: EaConfig, operators: Operators | None = None) -> Method:
-    """Population, no learner; the twin and the critic of parts only if they are asked for."""
+    """Population, no learner; the twin and the profile model only if they are asked for."""
     return build_hybrid(context, config, config.evolution, None, operators)
 
 

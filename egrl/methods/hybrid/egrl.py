@@ -16,7 +16,7 @@ from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
 from egrl.methods.hybrid.method import PAPER_POPULATION
 from egrl.methods.hybrid.settings import HybridConfig, UseTwin, build_hybrid
-from egrl.methods.parts_critic.critic import CriticConfig
+from egrl.methods.profile_model.config import ProfileModelConfig
 from population.config import EvolutionConfig
 
 
@@ -31,15 +31,15 @@ class EgrlConfig(HybridConfig):
         default_factory=LearnerConfig
     )
     twin: UseTwin = "auto"
-    critic: Annotated[CriticConfig, Doc("see `egrl.methods.parts_critic.critic`")] = field(
-        default_factory=CriticConfig
+    profile_model: Annotated[ProfileModelConfig, Doc("see `egrl.methods.profile_model.op_times`")] = field(
+        default_factory=ProfileModelConfig
     )
 
 
 def build(context: Context, config: EgrlConfig) -> Method:
-    """Population and learner, and the twin and the critic of parts where they serve."""
+    """Population and learner, and the twin and the profile model where they serve."""
     return build_hybrid(context, config, config.evolution, config.learner)
 
 
-PAPER: dict[str, Any] = {**PAPER_POPULATION, **PAPER_LEARNER, "twin": "off", "critic.use": "off"}
+PAPER: dict[str, Any] = {**PAPER_POPULATION, **PAPER_LEARNER, "twin": "off", "profile_model.use": "off"}
 DEFINITION = MethodDefinition(EgrlConfig, build, needs_graph, PAPER, takes_policy=True)

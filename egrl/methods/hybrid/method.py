@@ -30,6 +30,7 @@ from egrl.core.keys import SAMPLE
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods import policy_fit
+from egrl.methods.credit import PROFILE_MODEL, TWIN
 from egrl.methods.hybrid.learner import LEARNER_METRICS, LEARNER_SOURCE, Learner, LearnerConfig
 from egrl.methods.hybrid.ranking import Ranking, Readout
 from egrl.methods.moves import moves_of
@@ -120,10 +121,6 @@ def found_population(
 
 LEARNER, COMPILER = -1, -2
 """What made a row, if it is no member of the population."""
-
-TWIN, CRITIC = "twin", "critic"
-"""The sources of batches that are the twin's or the critic's alone."""
-
 
 FIRST_NOISE, REPLACEMENTS = 0.02, 6
 """Gumbel noise on the scores of a network whose map ran before, relative to their spread, doubled so often."""
@@ -336,9 +333,9 @@ class Hybrid(Method):
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Its rows enter the replay buffer, and gradient steps become due.
 
-        What ran of the start's, of the twin's and of the critic's will join the population.
+        What ran of the start's, of the twin's and of the profile model's will join the population.
         """
-        alone = TWIN in proposals.source or CRITIC in proposals.source
+        alone = TWIN in proposals.source or PROFILE_MODEL in proposals.source
         current = None if alone else self._current
         self._told += len(proposals)
         if self._learner is not None:

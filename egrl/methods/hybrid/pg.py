@@ -27,7 +27,7 @@ class PgConfig(HybridConfig):
 
 
 def build(context: Context, config: PgConfig) -> Method:
-    """Learner, no population; the twin and the critic of parts only if they are asked for."""
+    """Learner, no population; the twin and the profile model only if they are asked for."""
     return build_hybrid(context, config, None, config.learner)
 
 

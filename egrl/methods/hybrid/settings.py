@@ -1,4 +1,4 @@
-"""Settings that `egrl`, `ea` and `pg` share, and how population, learner, twin and critic are combined."""
+"""Settings that `egrl`, `ea` and `pg` share, and how population, learner, twin and profile model are combined."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from egrl.methods.hybrid.method import Hybrid, Parts
 from egrl.methods.hybrid.ranking import Readout, names_choices, network_of, ranking_of
 from egrl.methods.hybrid.with_critic import WithCritic
 from egrl.methods.hybrid.with_twin import WithTwin
-from egrl.methods.parts_critic.choice import critic_of
-from egrl.methods.parts_critic.critic import CriticConfig
+from egrl.methods.profile_model.choice import profile_model_of
+from egrl.methods.profile_model.config import ProfileModelConfig
 from hwsim.family import HasFamily
 from policies.network import AUTO, NetworkConfig
 from population.config import EvolutionConfig
@@ -46,8 +46,8 @@ class HybridConfig:
         ),
     ] = "place"
     twin: UseTwin = "off"
-    critic: Annotated[CriticConfig, Doc("see `egrl.methods.parts_critic.critic`")] = field(
-        default_factory=lambda: CriticConfig(use="off")
+    profile_model: Annotated[ProfileModelConfig, Doc("see `egrl.methods.profile_model.op_times`")] = field(
+        default_factory=lambda: ProfileModelConfig(use="off")
     )
 
 
@@ -58,7 +58,7 @@ def build_hybrid(
     learner: LearnerConfig | None,
     operators: Operators | None = None,
 ) -> Method:
-    """A population, a learner or both, with twin and critic of parts if settings and problem allow them.
+    """A population, a learner or both, with twin and profile model if settings and problem allow them.
 
     InputError if the twin is "on" and the problem has no family of models.
     """
@@ -76,5 +76,6 @@ def build_hybrid(
             " found on"
         )
     inner = hybrid if config.twin == "off" else WithTwin(context, hybrid, always=config.twin == "on")
-    critic = None if config.critic.use == "off" else critic_of(problem, config.critic)
-    return inner if critic is None else WithCritic(context, inner, critic, config.critic.first)
+    settings = config.profile_model
+    model = None if settings.use == "off" else profile_model_of(problem, settings)
+    return inner if model is None else WithCritic(context, inner, model, settings.first)

@@ -1,4 +1,4 @@
-"""A population and a learner, with or without the twin, that take turns with the critic of parts.
+"""A population and a learner, with or without the twin, that take turns with the profile model.
 
 Without profiles this is the method inside alone, to the last bit. So is a run that began before there was a critic.
 """
@@ -10,10 +10,10 @@ from typing import Any
 
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals
-from egrl.methods.hybrid.critic import CriticMember
 from egrl.methods.hybrid.method import Hybrid
 from egrl.methods.hybrid.with_twin import WithTwin
-from egrl.methods.parts_critic.choice import Critic
+from egrl.methods.profile_model.choice import ProfileModel
+from egrl.methods.profile_model.member import ProfileModelMember
 from hwsim.problem import Evaluation
 from policies.store import StoredPolicy
 
@@ -21,9 +21,9 @@ from policies.store import StoredPolicy
 class WithCritic(Method):
     """See the module."""
 
-    def __init__(self, context: Context, inner: Hybrid | WithTwin, critic: Critic, first: int) -> None:
+    def __init__(self, context: Context, inner: Hybrid | WithTwin, model: ProfileModel, first: int) -> None:
         self._inner = inner
-        self._critic = CriticMember(context, critic, first)
+        self._critic = ProfileModelMember(context, model, first)
         self._shown = dict(self._critic.metrics())
         self._silent = False
         self._passed = False
@@ -77,7 +77,7 @@ class WithCritic(Method):
         if self._silent:
             return self._inner.state_dict()
         own = {
-            "parts_critic": self._critic.state_dict(),
+            "profile_model": self._critic.state_dict(),
             "critic_shown": self._shown,
             "critic_passed": self._passed,
         }
@@ -87,9 +87,9 @@ class WithCritic(Method):
         """The inverse of `state_dict`."""
         self._inner.load_state_dict(state)
         self.ahead = self._inner.ahead
-        self._silent = "parts_critic" not in state
+        self._silent = "profile_model" not in state
         if self._silent:
             self._shown = {}
             return
-        self._critic.load_state_dict(state["parts_critic"])
+        self._critic.load_state_dict(state["profile_model"])
         self._shown, self._passed = dict(state["critic_shown"]), bool(state["critic_passed"])

@@ -1,4 +1,4 @@
-"""A population and a learner that take turns with the twin (`egrl.methods.hybrid.twin`), if costs are measured.
+"""A population and a learner that take turns with the twin (`egrl.methods.twin.member`), if costs are measured.
 
 With modelled costs there is nothing for a twin to learn: the simulator is in the family. If the caller measures, this
 is known from the results of the start mapping, before the first `ask`. Without the twin this is the hybrid alone, to
@@ -25,7 +25,7 @@ from hwsim.problem import Evaluation
 from policies.store import StoredPolicy
 
 if TYPE_CHECKING:
-    from egrl.methods.hybrid.twin import TwinMember
+    from egrl.methods.twin.member import TwinMember
 
 
 class WithTwin(Method):
@@ -48,7 +48,7 @@ class WithTwin(Method):
             self._twin = self._new_twin()
 
     def _new_twin(self) -> TwinMember:
-        from egrl.methods.hybrid.twin import TwinMember  # it loads what runs without it need not
+        from egrl.methods.twin.member import TwinMember  # it loads what runs without it need not
 
         self.ahead = 1  # before the first batch is out, so that it is one for the whole run
         return TwinMember(self._context)

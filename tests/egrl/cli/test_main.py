@@ -26,7 +26,7 @@ def test_bert_runs_end_to_end_and_leaves_a_run_folder(method, tmp_path, capsys):
     out = tmp_path / "r"
     settings = TINY[: {"egrl": 8, "pg": 8, "ea": 6}[method]]
     if method == "egrl":  # whose critic `tests/egrl/runs/test_resume.py` runs, on a smaller network
-        settings = [*settings, "--set", "method.critic.use=off"]
+        settings = [*settings, "--set", "method.profile_model.use=off"]
     argv = [
         "run",
         "--workload",

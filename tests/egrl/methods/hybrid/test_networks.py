@@ -14,8 +14,8 @@ from egrl.runs.past_run import PastRun
 from workloads.errors import InputError
 
 SMALL = ["method.network.width=8", "method.network.depth=2", "method.network.attention_heads=2"]
-QUICK = ("method.critic.steps=2", "method.critic.most=16")
-"""The critic of parts, small enough for tests."""
+QUICK = ("method.profile_model.steps=2", "method.profile_model.most=16")
+"""The profile model, small enough for tests."""
 
 
 def search(method: str, network: str, *settings: str, **options):

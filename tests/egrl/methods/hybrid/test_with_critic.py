@@ -1,4 +1,4 @@
-"""Population, learner and the critic of parts: when it takes turns, what it reaches, and how it survives a kill."""
+"""Population, learner and the profile model: when it takes turns, what it reaches, and how it survives a kill."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from egrl.core.archive import Archive
 from egrl.core.interrupts import Interrupted
 from egrl.core.method import Context, Costs
 from egrl.core.proposals import Proposals, proposals
-from egrl.methods.hybrid import critic
-from egrl.methods.hybrid.critic import CriticMember
 from egrl.methods.hybrid.egrl import EgrlConfig, build
 from egrl.methods.hybrid.with_critic import WithCritic
-from egrl.methods.parts_critic.accesses import read_accesses
-from egrl.methods.parts_critic.choice import critic_of
-from egrl.methods.parts_critic.critic import SEARCHES, CriticConfig, PartsCritic, _packed, kinds_of
-from egrl.methods.parts_critic.data import NOISE, gather
 from egrl.methods.placed import placed_by_rules
+from egrl.methods.profile_model import member as critic
+from egrl.methods.profile_model.accesses import read_accesses
+from egrl.methods.profile_model.choice import profile_model_of
+from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.data import NOISE, gather
+from egrl.methods.profile_model.member import ProfileModelMember
+from egrl.methods.profile_model.op_times import SEARCHES, OpTimesModel, _packed, kinds_of
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
@@ -59,25 +60,25 @@ def told(
 
 def test_it_takes_turns_where_evaluations_have_profiles_and_not_with_the_papers_settings():
     given = {"method": "egrl", "gens": 1, "settings": TABLE}
-    assert "critic_share" in egrl.search("alexnet", **given).history
-    assert "critic_share" not in egrl.search("alexnet", preset="paper", **given).history
-    off = {**given, "settings": [*TABLE, "method.critic.use=off"]}
-    assert "critic_share" not in egrl.search("alexnet", **off).history
+    assert "profile_model_share" in egrl.search("alexnet", **given).history
+    assert "profile_model_share" not in egrl.search("alexnet", preset="paper", **given).history
+    off = {**given, "settings": [*TABLE, "method.profile_model.use=off"]}
+    assert "profile_model_share" not in egrl.search("alexnet", **off).history
     toy = ToyRagged()
     assert not isinstance(build(Context([toy], Archive([toy]), 0, [None]), EgrlConfig()), WithCritic)
 
 
-def member_of(given: Context, config: CriticConfig) -> CriticMember:
-    learner = critic_of(given.problems[0], config)
+def member_of(given: Context, config: ProfileModelConfig) -> ProfileModelMember:
+    learner = profile_model_of(given.problems[0], config)
     assert learner is not None
-    return CriticMember(given, learner, config.first)
+    return ProfileModelMember(given, learner, config.first)
 
 
 @pytest.mark.parametrize("start", [True, False])
 def test_it_begins_with_the_rules_unless_the_start_is_cold_and_with_placed_and_random_mappings(
     problem, start
 ):
-    member = member_of(context(problem, start), CriticConfig())
+    member = member_of(context(problem, start), ProfileModelConfig())
     assert member.its_turn
     rows = member.ask().mapping
     rules = {row.tobytes() for row in problem.family.first().values()}
@@ -86,13 +87,13 @@ def test_it_begins_with_the_rules_unless_the_start_is_cold_and_with_placed_and_r
     placed = {row.tobytes() for row in placed_by_rules(problem)}
     assert rules <= found if start else not (rules - placed) & found
     assert placed & (found - rules)
-    assert len(rows) == max(len(rules) * start + 4, member._critic.least)
+    assert len(rows) == max(len(rules) * start + 4, member._model.least)
     assert not member.its_turn
 
 
 def test_on_a_board_it_begins_once_profiles_have_come(problem):
     given = context(problem, measured=True)
-    member = member_of(given, CriticConfig(steps=2))
+    member = member_of(given, ProfileModelConfig(steps=2))
     rows = np.stack(list(problem.family.first().values()))
     silent = replace(problem.evaluate(rows, np.zeros(len(rows), np.uint64)), parts=None)
     member.tell(told(given, rows, "network", silent))
@@ -101,7 +102,7 @@ def test_on_a_board_it_begins_once_profiles_have_come(problem):
     assert member.its_turn
 
 
-def run_of(problem: NnpiProblem, config: CriticConfig, evaluations: int) -> Context:
+def run_of(problem: NnpiProblem, config: ProfileModelConfig, evaluations: int) -> Context:
     """A run of the critic alone; it rests for no evaluation."""
     given = context(problem)
     member = member_of(given, config)
@@ -109,7 +110,7 @@ def run_of(problem: NnpiProblem, config: CriticConfig, evaluations: int) -> Cont
         member._until, member._rounds._due = 0, -1.0
         batch = member.ask()
         if len(batch):
-            member.tell(told(given, batch.mapping, "critic"))
+            member.tell(told(given, batch.mapping, "profile_model"))
         elif not member.thinking:
             break
     return given
@@ -118,7 +119,7 @@ def run_of(problem: NnpiProblem, config: CriticConfig, evaluations: int) -> Cont
 @pytest.mark.slow
 def test_after_forty_noisy_profiles_it_is_where_evolution_is_after_four_hundred():
     noisy = NnpiProblem(load("resnet101"), load_chip("nnpi"), NnpiConfig(profile_noise=0.05))
-    found = run_of(noisy, CriticConfig(), 40).archive.column("speedup")[:].max()
+    found = run_of(noisy, ProfileModelConfig(), 40).archive.column("speedup")[:].max()
     evolved = egrl.search("resnet101", method="ea", evals=400, settings=["method.network.width=8"]).speedup
     assert found > 1.16
     assert found > evolved - 0.002
@@ -129,7 +130,7 @@ def test_what_ran_of_its_own_joins_the_population(problem):
     method = build(given, EgrlConfig())
     assert isinstance(method, WithCritic)
     batch = method.ask()
-    assert set(batch.source) == {"critic"}
+    assert set(batch.source) == {"profile_model"}
     batch = batch.numbered(0)
     evaluation = problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
     given.archive.append(batch, evaluation)
@@ -140,7 +141,7 @@ def test_what_ran_of_its_own_joins_the_population(problem):
 
 def test_a_run_that_began_before_there_was_a_critic_goes_on_without(problem):
     given = context(problem)
-    before = build(given, EgrlConfig(critic=CriticConfig(use="off")))
+    before = build(given, EgrlConfig(profile_model=ProfileModelConfig(use="off")))
     first = before.ask().numbered(0)
     given.archive.append(first, problem.evaluate(first.mapping, np.zeros(len(first), np.uint64)))
     after = build(given, EgrlConfig())
@@ -155,9 +156,9 @@ def test_a_run_that_began_before_there_was_a_critic_goes_on_without(problem):
 
 def test_without_gains_it_rests_longer_and_longer(problem):
     given = context(problem)
-    member = member_of(given, CriticConfig())
+    member = member_of(given, ProfileModelConfig())
     rules = np.stack(list(problem.family.first().values()))
-    member.tell(told(given, np.concatenate([rules] * 5), "critic"))
+    member.tell(told(given, np.concatenate([rules] * 5), "profile_model"))
     member._measured = gather(given.archive, member._tickets(), problem.parts, len(problem.space.nodes))
     rests = []
     for estimate in (0.0, -1.0, -1.0, -1.0, -2.0, -2.0):
@@ -173,7 +174,7 @@ def test_without_gains_it_rests_longer_and_longer(problem):
 @pytest.mark.parametrize(
     ("rest", "noise", "factor", "most"),
     [
-        (critic.PATIENCE, 0.0, PartsCritic.longer, critic.BRIEF),
+        (critic.PATIENCE, 0.0, OpTimesModel.longer, critic.BRIEF),
         (critic.PATIENCE, 0.04, critic.LONGER, None),
         (critic.PATIENCE - 1, 0.0, critic.LONGER, None),
     ],
@@ -182,20 +183,20 @@ def test_a_critic_that_stands_still_thinks_briefly_and_rests_longest_where_costs
     problem, monkeypatch, rest, noise, factor, most
 ):
     given = context(problem)
-    member = member_of(given, CriticConfig())
+    member = member_of(given, ProfileModelConfig())
     rows = np.concatenate([np.stack(list(problem.family.first().values()))] * 40)
     exact = problem.evaluate(rows, np.zeros(len(rows), np.uint64))
     off = np.exp(noise * np.random.default_rng(0).normal(size=len(rows)))
-    member.tell(told(given, rows, "critic", replace(exact, cost=exact.cost * off)))
+    member.tell(told(given, rows, "profile_model", replace(exact, cost=exact.cost * off)))
     member._rest, member._best = rest, -1.0  # nothing that comes is a gain
-    monkeypatch.setattr(PartsCritic, "think", lambda self, measured, seen, rng, most: iter([most]))
+    monkeypatch.setattr(OpTimesModel, "think", lambda self, measured, seen, rng, most: iter([most]))
     assert next(member._think()) == most
     assert member._measured.exact == (noise == 0.0)
     nothing = np.empty((0, *problem.space.shape), np.int16)
     member._conclude(nothing, np.zeros(len(member._measured)), None)
     assert member._rest == int(factor * rest)
     assert member._until == member._told + member._rest
-    again = member_of(given, CriticConfig())
+    again = member_of(given, ProfileModelConfig())
     again.load_state_dict(member.state_dict())
     assert (again._rest, again._until) == (member._rest, member._until)
 
@@ -239,13 +240,13 @@ def test_the_champion_is_not_the_luckiest_measurement():
     """A mapping that is some per cent slower was measured once as the fastest; the model knows better."""
     noisy = NnpiProblem(load("resnet50"), load_chip("nnpi"), NnpiConfig(profile_noise=0.05))
     given = context(noisy)
-    member = member_of(given, CriticConfig(steps=5))
+    member = member_of(given, ProfileModelConfig(steps=5))
     rows = member.ask().mapping
     evaluation = noisy.evaluate(rows, np.arange(len(rows), dtype=np.uint64))
     cost = evaluation.cost.copy()
     lucky = int(np.flatnonzero(cost > 1.02 * cost.min())[np.argmin(cost[cost > 1.02 * cost.min()])])
     cost[lucky] = 0.995 * cost.min()
-    member.tell(told(given, rows, "critic", replace(evaluation, cost=cost)))
+    member.tell(told(given, rows, "profile_model", replace(evaluation, cost=cost)))
     while not len(member.ask()):
         continue
     assert int(np.argmin(cost)) == lucky
@@ -265,9 +266,9 @@ def test_a_packed_start_gives_one_memory_to_one_head(problem):
 
 
 def test_what_was_learned_survives_a_checkpoint(problem):
-    given = run_of(problem, CriticConfig(steps=2, proposals=2), 20)
+    given = run_of(problem, ProfileModelConfig(steps=2, proposals=2), 20)
     measured = gather(given.archive, np.arange(len(given.archive)), problem.parts, len(problem.space.nodes))
-    one, other = (PartsCritic(problem, CriticConfig(steps=2, proposals=2)) for _ in range(2))
+    one, other = (OpTimesModel(problem, ProfileModelConfig(steps=2, proposals=2)) for _ in range(2))
     _thought(one, measured, 1)
     other.load_state_dict(one.state_dict())
     for seed in (2, 3):
@@ -275,7 +276,7 @@ def test_what_was_learned_survives_a_checkpoint(problem):
     assert read_accesses(problem).size.shape == one._accesses.size.shape
 
 
-def _thought(learner: PartsCritic, measured, seed: int) -> np.ndarray:
+def _thought(learner: OpTimesModel, measured, seed: int) -> np.ndarray:
     work = learner.think(measured, set(), np.random.default_rng(seed))
     while True:
         try:
@@ -294,15 +295,15 @@ def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monke
     egrl.search(workload, evals=90, out=tmp_path / "whole", workers=2, **given)
     monkeypatch.setattr(critic, "PAUSE_S", 0.0)
     thoughts: list[int] = []
-    ask = CriticMember.ask
+    ask = ProfileModelMember.ask
 
-    def dying(self: CriticMember) -> Proposals:
+    def dying(self: ProfileModelMember) -> Proposals:
         thoughts.append(self._told)
         if len(thoughts) in DEATHS[kind]:
             raise KeyboardInterrupt
         return ask(self)
 
-    monkeypatch.setattr(CriticMember, "ask", dying)
+    monkeypatch.setattr(ProfileModelMember, "ask", dying)
     path = tmp_path / "dies"
     with pytest.raises(Interrupted):
         egrl.search(workload, evals=90, out=path, checkpoint_seconds=0.0, **given)
@@ -318,7 +319,7 @@ def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monke
 def test_a_population_or_a_learner_alone_takes_turns_with_the_critic_if_it_is_asked_to(method):
     table = [f"method.{key}={value}" for key, value in SMALL[method].items()]
     plain = egrl.search("alexnet", method=method, evals=60, settings=table)
-    assert "critic_share" not in plain.history
-    both = egrl.search("alexnet", method=method, evals=60, settings=[*table, "method.critic.use=auto"])
-    assert "critic_share" in both.history
+    assert "profile_model_share" not in plain.history
+    both = egrl.search("alexnet", method=method, evals=60, settings=[*table, "method.profile_model.use=auto"])
+    assert "profile_model_share" in both.history
     assert both.speedup >= plain.speedup

@@ -21,11 +21,11 @@ from egrl.core.proposals import Proposals, proposals
 from egrl.core.recorder import Memory
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
-from egrl.methods.hybrid import twin
 from egrl.methods.hybrid.egrl import EgrlConfig, build
-from egrl.methods.hybrid.twin import TwinMember
 from egrl.methods.hybrid.with_twin import WithTwin
-from egrl.methods.parts_critic.critic import CriticConfig
+from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.twin import member as twin
+from egrl.methods.twin.member import TwinMember
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.methods.twin.surrogate import Judged
 from hwsim.nnpi.chip import load_chip
@@ -94,7 +94,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_im
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     method = build(
         Context([problem], Archive([problem]), 0, [problem.baseline.mapping], costs=Costs(True)),
-        EgrlConfig(critic=CriticConfig(use="off")),
+        EgrlConfig(profile_model=ProfileModelConfig(use="off")),
     )
     assert isinstance(method, WithTwin)
     first, known, told = [], [], 0
@@ -182,7 +182,7 @@ def test_it_lives_with_a_board_on_which_everything_fails():
     context = Context([problem], Archive([problem]), 0, [None], costs=Costs(True))
     definition = find_method("egrl")
     method = definition.build(
-        context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "critic.use": "off"}, "test")
+        context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "profile_model.use": "off"}, "test")
     )
     search(method, context, Dead([problem]), Budget(100, None), Memory())
     assert set(context.archive.sources(slice(None))) == {"twin", "network", "boltzmann", "learner"}
@@ -194,7 +194,7 @@ def test_while_everybodys_round_is_measured_the_next_batch_is_the_twins(monkeypa
     context = Context([problem], Archive([problem]), 0, [None], costs=Costs(True))
     definition = find_method("egrl")
     method = definition.build(
-        context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "critic.use": "off"}, "test")
+        context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "profile_model.use": "off"}, "test")
     )
     seen: list[str] = []
     ask = WithTwin.ask

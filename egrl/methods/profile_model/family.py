@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.methods.parts_critic.accesses import Accesses
-from egrl.methods.parts_critic.times import Constants
+from egrl.methods.profile_model.accesses import Accesses
+from egrl.methods.profile_model.times import Constants
 from hwsim.problem import Floats
 
 FASTEST = -3.0

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.methods.parts_critic.accesses import Accesses
-from egrl.methods.parts_critic.times import Constants, bucket, fetched_bytes, op_seconds, quotient
+from egrl.methods.profile_model.accesses import Accesses
+from egrl.methods.profile_model.times import Constants, bucket, fetched_bytes, op_seconds, quotient
 from hwsim.jit import inlined, kernel
 from hwsim.problem import Floats, Mapping16
 

@@ -1,4 +1,4 @@
-"""Which critic of parts learns a problem, and what all of them are asked."""
+"""Which profile model learns a problem, and what all of them are asked."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.archive import Archive
-from egrl.methods.parts_critic.accesses import readable
-from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
-from egrl.methods.parts_critic.data import Measured
+from egrl.methods.profile_model.accesses import readable
+from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.data import Measured
+from egrl.methods.profile_model.op_times import OpTimesModel
 from hwsim.capabilities import HasParts
 from hwsim.problem import Floats, Mapping16, Problem
 
@@ -23,7 +24,7 @@ class Belief(Protocol):
         """As plain values."""
 
 
-class Critic(Protocol):
+class ProfileModel(Protocol):
     """Learns what parts take, and proposes mappings by local search on that.
 
     Attributes:
@@ -63,13 +64,13 @@ class Critic(Protocol):
         """The inverse of `state_dict`."""
 
 
-def critic_of(problem: Problem, config: CriticConfig) -> Critic | None:
-    """The critic of op times or of terms, whichever the problem's parts are; None if they are neither."""
+def profile_model_of(problem: Problem, config: ProfileModelConfig) -> ProfileModel | None:
+    """The profile model of op times or of terms, whichever the problem's parts are; None if they are neither."""
     if readable(problem):
-        return PartsCritic(problem, config)
+        return OpTimesModel(problem, config)
     if not isinstance(problem, HasParts) or problem.parts.terms is None:
         return None
-    from egrl.methods.parts_critic.terms import MOST_TERMS, TermsCritic
+    from egrl.methods.profile_model.terms import MOST_TERMS, TermsModel
 
     few = np.bincount(problem.parts.terms.block).max() <= MOST_TERMS
-    return TermsCritic(problem.parts, problem.parts.terms, len(problem.space.nodes), config) if few else None
+    return TermsModel(problem.parts, problem.parts.terms, len(problem.space.nodes), config) if few else None

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from egrl.methods.parts_critic.family import NO_CONTEXT, OF_CONTEXT
-from egrl.methods.parts_critic.model import OpTimes, Parameters, Profiled
+from egrl.methods.profile_model.family import NO_CONTEXT, OF_CONTEXT
+from egrl.methods.profile_model.model import OpTimes, Parameters, Profiled
 
 FEW = 16
 """Mappings on which shapes are compared."""

@@ -1,4 +1,4 @@
-"""A critic that learns the time of every op, and proposes mappings by local search on what it has learned.
+"""Learns the time of every op, and proposes mappings by local search on what it has learned.
 
 Each batch: the model is fitted anew, from where it was; then local searches run on the most likely model and on models
 drawn from its posterior (Thompson sampling), from the best measured mappings and, hotter, from others. Which context
@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
-from annotated_types import Ge
 from numpy.typing import NDArray
-from typing_extensions import Doc
 
 from egrl.core.archive import Archive
-from egrl.methods.parts_critic.accesses import Readable, node_features, read_accesses
-from egrl.methods.parts_critic.context import Work, fitted, search
-from egrl.methods.parts_critic.data import Measured, gather
-from egrl.methods.parts_critic.local_search import anneal
-from egrl.methods.parts_critic.model import OpTimes, Parameters, Profiled, draw
-from egrl.methods.parts_critic.residual import Residual
+from egrl.methods.profile_model.accesses import Readable, node_features, read_accesses
+from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.context import Work, fitted, search
+from egrl.methods.profile_model.data import Measured, gather
+from egrl.methods.profile_model.local_search import anneal
+from egrl.methods.profile_model.model import OpTimes, Parameters, Profiled, draw
+from egrl.methods.profile_model.residual import Residual
 from hwsim.problem import Floats, Mapping16
 
 LEAST = 12
@@ -47,33 +46,6 @@ def kinds_of(kinds: Kinds, count: int, most: int | None, rng: np.random.Generato
     """The searches of a thought: `count` of the kinds in turn, or `most` of these, drawn at random."""
     whole = [kinds[k % len(kinds)] for k in range(count)]
     return whole if most is None or most >= count else [whole[k] for k in rng.permutation(count)[:most]]
-
-
-@dataclass(frozen=True)
-class CriticConfig:
-    """Settings of the critic of parts."""
-
-    use: Annotated[
-        Literal["auto", "off"],
-        Doc(
-            '"auto": the critic takes turns with population and learner where evaluations have profiles of ops that'
-            ' lie in memories, or parts that are sums of terms; "off": it does not'
-        ),
-    ] = "auto"
-    proposals: Annotated[int, Ge(1), Doc("mappings per batch of the critic, fewer while it has few data")] = 8
-    first: Annotated[
-        int,
-        Ge(0),
-        Doc("random mappings that are measured first, beside the problem's rules; more if the rules are few"),
-    ] = 4
-    steps: Annotated[int, Ge(1), Doc("steps per op of each local search on the learned model")] = 80
-    most: Annotated[
-        int,
-        Ge(16),
-        Doc(
-            "most mappings that the critic learns from: the best for one half, an even choice of the rest for the other"
-        ),
-    ] = 96
 
 
 @dataclass(frozen=True)
@@ -105,13 +77,13 @@ class Learned:
     estimate: Floats
 
 
-class PartsCritic:
-    """See the module; its methods are those of `egrl.methods.parts_critic.choice.Critic`."""
+class OpTimesModel:
+    """Op times as a `egrl.methods.profile_model.choice.ProfileModel`."""
 
     least = LEAST
     longer = 3.0
 
-    def __init__(self, problem: Readable, config: CriticConfig) -> None:
+    def __init__(self, problem: Readable, config: ProfileModelConfig) -> None:
         self._config = config
         self._parts, self._nodes = problem.parts, len(problem.space.nodes)
         self._accesses = read_accesses(problem)
@@ -128,7 +100,7 @@ class PartsCritic:
     def think(
         self, measured: Measured, seen: set[bytes], rng: np.random.Generator, most: int | None = None
     ) -> Generator[None, None, tuple[Mapping16, Floats, Belief]]:
-        """As of every critic."""
+        """The next batch, the expected log cost of what was measured, and what is believed now."""
         learned = yield from self._learn(measured)
         batch = yield from self._propose(measured, learned, seen, rng, most)
         return batch, learned.estimate, learned.belief
@@ -202,12 +174,12 @@ class PartsCritic:
         return np.array(found, np.int16).reshape(-1, *self._accesses.tensor.shape)
 
     def belief_of(self, state: dict[str, Any]) -> Belief:
-        """As of every critic."""
+        """The inverse of a belief's `state_dict`."""
         return Belief(Parameters.of_state(state["parameters"]), state["table"])
 
     def metrics(self) -> dict[str, float]:
         """The scale of the noise of op times, as learned; NaN before."""
-        return {"critic_noise": np.nan if self._parameters is None else self._parameters.noise}
+        return {"profile_model_noise": np.nan if self._parameters is None else self._parameters.noise}
 
     def state_dict(self) -> dict[str, Any]:
         """All that was learned."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from egrl.methods.parts_critic.critic import Belief, CriticConfig, PartsCritic
-from egrl.methods.parts_critic.data import Measured
+from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.data import Measured
+from egrl.methods.profile_model.op_times import Belief, OpTimesModel
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load
@@ -16,7 +17,7 @@ NOISE = 0.01
 def estimates(off: float) -> tuple[float, float]:
     """How far an estimate is from the measurement and from the model, where the first is `off` above the second."""
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
-    critic = PartsCritic(problem, CriticConfig())
+    critic = OpTimesModel(problem, ProfileModelConfig())
     rng = np.random.default_rng(0)
     mapping = np.stack([rng.permutation(problem.space.initial) for _ in range(40)]).astype(np.int16)
     seconds = np.log(rng.uniform(1e-6, 1e-5, problem.space.shape[0]))

@@ -1,4 +1,4 @@
-"""The measurements of one problem as the critic reads them: different mappings, their costs and profiles."""
+"""The measurements of one problem as the profile model reads them: different mappings, their costs and profiles."""
 
 from __future__ import annotations
 

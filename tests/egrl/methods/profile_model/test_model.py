@@ -10,12 +10,12 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from egrl.methods.parts_critic import residual
-from egrl.methods.parts_critic.accesses import Accesses, node_features, read_accesses
-from egrl.methods.parts_critic.context import fitted, search
-from egrl.methods.parts_critic.family import NO_CONTEXT, ContextShape
-from egrl.methods.parts_critic.model import OpTimes, Parameters, Profiled, draw
-from egrl.methods.parts_critic.residual import Residual
+from egrl.methods.profile_model import residual
+from egrl.methods.profile_model.accesses import Accesses, node_features, read_accesses
+from egrl.methods.profile_model.context import fitted, search
+from egrl.methods.profile_model.family import NO_CONTEXT, ContextShape
+from egrl.methods.profile_model.model import OpTimes, Parameters, Profiled, draw
+from egrl.methods.profile_model.residual import Residual
 from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import load_chip

@@ -1,4 +1,4 @@
-"""A critic that learns the terms of which measured parts are sums, and proposes mappings by local search on them.
+"""Learns the terms of which measured parts are sums, and proposes mappings by local search on them.
 
 A cost that is the largest of many loads, or the sum of the times of many instructions, says little; the parts say what
 each node, tensor or buffer adds. They are linear in the terms, so that all is known in closed form: a normal posterior
@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, sparse
 
 from egrl.core.archive import Archive
-from egrl.methods.parts_critic.critic import GROWTH, LEAST_BATCH, CriticConfig, kinds_of
-from egrl.methods.parts_critic.data import NOTHING_S, Measured, gather
+from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.data import NOTHING_S, Measured, gather
+from egrl.methods.profile_model.op_times import GROWTH, LEAST_BATCH, kinds_of
 from hwsim.capabilities import Parts, Terms
 from hwsim.problem import Floats, Mapping16
 
@@ -155,13 +156,13 @@ def _tails(off: Floats, heavy: NDArray[np.bool_]) -> tuple[float, Floats]:
     return noise, np.sqrt((FREEDOM + 1.0) / (FREEDOM + (off / noise) ** 2))
 
 
-class TermsCritic:
-    """See the module; its methods are those of `egrl.methods.parts_critic.choice.Critic`."""
+class TermsModel:
+    """Terms as a `egrl.methods.profile_model.choice.ProfileModel`."""
 
     least = LEAST
     longer = 1.25  # as with noise: whether it may rest longer was not measured
 
-    def __init__(self, parts: Parts, terms: Terms, nodes: int, config: CriticConfig) -> None:
+    def __init__(self, parts: Parts, terms: Terms, nodes: int, config: ProfileModelConfig) -> None:
         self._parts, self._terms, self._nodes, self._config = parts, terms, nodes, config
         self._blocks = Blocks(terms.block)
         self._noise = PART_NOISE
@@ -173,7 +174,7 @@ class TermsCritic:
     def think(
         self, measured: Measured, seen: set[bytes], rng: np.random.Generator, most: int | None = None
     ) -> Generator[None, None, tuple[Mapping16, Floats, Belief]]:
-        """As of every critic."""
+        """The next batch, the expected log cost of what was measured, and what is believed now."""
         data, shape = measured.thinned(self._config.most), (-1, *measured.mapping.shape[1:])
         if not len(data) or self._known(data)[1].max(initial=0.0) <= 2 * NOTHING_S:  # profiles say nothing
             yield
@@ -239,7 +240,7 @@ class TermsCritic:
         return np.asarray(np.maximum(scale[group], 1e-3 * scale.max()) * size)
 
     def estimate(self, belief: Belief, measured: Measured) -> Floats:
-        """As of every critic; where costs are exact rewards decide, which need not follow from costs."""
+        """Log costs by measurements and what was believed; where costs are exact by rewards, which may differ."""
         if measured.exact:
             return measured.earned
         parts = (self._terms.held(measured.mapping) @ belief.seconds).reshape(len(measured), -1)
@@ -252,7 +253,7 @@ class TermsCritic:
 
     def metrics(self) -> dict[str, float]:
         """The noise of parts that was learned."""
-        return {"critic_noise": self._noise}
+        return {"profile_model_noise": self._noise}
 
     def state_dict(self) -> dict[str, Any]:
         """All that is not learned anew each time."""

@@ -10,11 +10,12 @@ import pytest
 from scipy import sparse
 
 import egrl
-from egrl.methods.parts_critic import terms
-from egrl.methods.parts_critic.choice import critic_of
-from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
-from egrl.methods.parts_critic.data import NOTHING_S, Measured
-from egrl.methods.parts_critic.terms import PART_NOISE, Belief, Blocks, TermsCritic
+from egrl.methods.profile_model import terms
+from egrl.methods.profile_model.choice import profile_model_of
+from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.data import NOTHING_S, Measured
+from egrl.methods.profile_model.op_times import OpTimesModel
+from egrl.methods.profile_model.terms import PART_NOISE, Belief, Blocks, TermsModel
 from egrl.problems import build_problem
 from hwsim.mappings import sample_uniformly
 from hwsim.mcm.config import McmConfig
@@ -27,7 +28,7 @@ from subjects import SMALL
 from subjects import problem as subject
 from workloads.load import load
 
-CONFIG = CriticConfig(steps=20, proposals=4)
+CONFIG = ProfileModelConfig(steps=20, proposals=4)
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +36,9 @@ def problem() -> McmProblem:
     return McmProblem(load("conv_lstm"), load_package("mcm36"))
 
 
-def critic(problem: McmProblem) -> TermsCritic:
-    found = critic_of(problem, CONFIG)
-    assert isinstance(found, TermsCritic)
+def critic(problem: McmProblem) -> TermsModel:
+    found = profile_model_of(problem, CONFIG)
+    assert isinstance(found, TermsModel)
     return found
 
 
@@ -52,7 +53,7 @@ def measured(problem: McmProblem, count: int, noise: float = 0.0, seed: int = 0)
     return Measured(np.arange(count), rows, np.log(cost), np.log(seen), ones, 0.2 * noise, "max", cost**-2.0)
 
 
-def thought(learner: TermsCritic, data: Measured, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Belief]:
+def thought(learner: TermsModel, data: Measured, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Belief]:
     seen = {row.tobytes() for row in data.mapping}
     work = learner.think(data, seen, np.random.default_rng(seed))
     while True:
@@ -71,12 +72,12 @@ def unseen_error(problem: McmProblem, seconds: np.ndarray) -> float:
 
 
 def test_which_critic_learns_what(problem):
-    assert isinstance(critic_of(subject("nnpi"), CONFIG), PartsCritic)
-    assert isinstance(critic_of(subject("mmap"), CONFIG), TermsCritic)
-    assert critic_of(subject("toy-bag"), CONFIG) is None
+    assert isinstance(profile_model_of(subject("nnpi"), CONFIG), OpTimesModel)
+    assert isinstance(profile_model_of(subject("mmap"), CONFIG), TermsModel)
+    assert profile_model_of(subject("toy-bag"), CONFIG) is None
     device = McmProblem(load("resnet50"), load_package("mcm36"), McmConfig(model="device"))
-    assert critic_of(device, CONFIG) is None
-    assert critic(problem).least < PartsCritic.least
+    assert profile_model_of(device, CONFIG) is None
+    assert critic(problem).least < OpTimesModel.least
 
 
 def test_exact_loads_teach_what_other_partitions_cost(problem):
@@ -92,12 +93,12 @@ def test_noisy_loads_teach_nearly_as_much_and_how_noisy_they_are(problem):
     learner, data = critic(problem), measured(problem, 60, noise=0.1)
     for _ in range(3):
         *_, belief = thought(learner, data)
-    assert learner.metrics()["critic_noise"] == pytest.approx(0.1, rel=0.25)
+    assert learner.metrics()["profile_model_noise"] == pytest.approx(0.1, rel=0.25)
     assert unseen_error(problem, belief.seconds) < 0.06
     quiet = critic(problem)
     for _ in range(3):
         thought(quiet, measured(problem, 60, noise=0.02))
-    assert quiet.metrics()["critic_noise"] < 0.03 < PART_NOISE
+    assert quiet.metrics()["profile_model_noise"] < 0.03 < PART_NOISE
 
 
 def test_loads_that_are_not_known_are_left_out(problem):
@@ -226,7 +227,7 @@ def test_instructions_save_games():
     table = [f"method.{key}={value}" for key, value in SMALL["egrl"].items()]
     given = {"method": "egrl", "seed": 0, "quiet": True, "bound_seconds": 0.0}
     learned = egrl.search(program, evals=25, settings=table, **given)
-    plain = egrl.search(program, evals=100, settings=[*table, "method.critic.use=off"], **given)
+    plain = egrl.search(program, evals=100, settings=[*table, "method.profile_model.use=off"], **given)
     assert learned.history["best_reward"][-1] > plain.history["best_reward"][-1] + 0.01
 
 
@@ -236,7 +237,7 @@ def test_loads_save_samples(problem):
     table = [f"method.{key}={value}" for key, value in SMALL["egrl"].items()]
     given = {"method": "egrl", "seed": 1, "quiet": True, "bound_seconds": 0.0}
     learned = egrl.search(problem, evals=60, settings=table, **given)
-    plain = egrl.search(problem, evals=300, settings=[*table, "method.critic.use=off"], **given)
-    assert learned.history["champion_source"][-1] == "critic"
+    plain = egrl.search(problem, evals=300, settings=[*table, "method.profile_model.use=off"], **given)
+    assert learned.history["champion_source"][-1] == "profile_model"
     assert learned.speedup > 1.2 * plain.speedup
-    assert "critic_share" not in plain.history
+    assert "profile_model_share" not in plain.history

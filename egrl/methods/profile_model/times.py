@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from egrl.methods.parts_critic.accesses import Accesses
+from egrl.methods.profile_model.accesses import Accesses
 from hwsim.jit import inlined, kernel
 from hwsim.problem import Floats, Mapping16
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from egrl.methods.parts_critic.accesses import Accesses
+from egrl.methods.profile_model.accesses import Accesses
 from hwsim.problem import Floats, Mapping16
 
 SIZES = (0.0, 0.02, 0.05, 0.1, 0.2)

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.methods.parts_critic.accesses import Accesses
-from egrl.methods.parts_critic.family import NO_CONTEXT, ContextShape, Layout
-from egrl.methods.parts_critic.slopes import slopes
-from egrl.methods.parts_critic.times import Constants, predict
+from egrl.methods.profile_model.accesses import Accesses
+from egrl.methods.profile_model.family import NO_CONTEXT, ContextShape, Layout
+from egrl.methods.profile_model.slopes import slopes
+from egrl.methods.profile_model.times import Constants, predict
 from hwsim.problem import Floats, Mapping16
 
 TAIL = 30.0

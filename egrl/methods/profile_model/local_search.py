@@ -17,8 +17,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.methods.parts_critic.accesses import Accesses
-from egrl.methods.parts_critic.times import (
+from egrl.methods.profile_model.accesses import Accesses
+from egrl.methods.profile_model.times import (
     Constants,
     fetched_bytes,
     free_bytes,

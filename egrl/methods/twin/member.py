@@ -19,8 +19,7 @@ import numpy as np
 
 from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
-from egrl.methods.hybrid.method import TWIN
-from egrl.methods.hybrid.round_share import RoundShare
+from egrl.methods.credit import TWIN, RoundShare
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.methods.twin.surrogate import Surrogate
 

@@ -1,12 +1,12 @@
-"""The critic of parts as a member beside population and learner: it learns what every part takes from all profiles.
+"""The profile model as a member beside population and learner: it learns what every part takes from all profiles.
 
-A round is either one of population and learner, or a batch of the critic's alone; `RoundShare` divides the rounds. Its
-mappings that ran join the population and the replay buffer. While its batches find nothing better, it pauses for longer
-and longer, since searching its model takes more time than a round of population and learner; longest where
-costs are exact.
+A round is either one of population and learner, or a batch of the profile model's alone; `RoundShare` divides the
+rounds. Its mappings that ran join the population and the replay buffer. While its batches find nothing better, it
+pauses for longer and longer, since searching its model takes more time than a round of population and learner; longest
+where costs are exact.
 
-If a model gives the costs, the critic has the first round: the rules that the problem knows and random mappings, so
-that the first profiles differ. On a board it begins once profiles have come.
+If a model gives the costs, it has the first round: the rules that the problem knows and random mappings, so that the
+first profiles differ. On a board it begins once profiles have come.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from egrl.core.keys import SAMPLE
 from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
-from egrl.methods.hybrid.method import CRITIC
-from egrl.methods.hybrid.round_share import RoundShare
-from egrl.methods.parts_critic.choice import Belief, Critic
-from egrl.methods.parts_critic.data import Measured
+from egrl.methods.credit import PROFILE_MODEL, RoundShare
 from egrl.methods.placed import placed_by_rules
+from egrl.methods.profile_model.choice import Belief, ProfileModel
+from egrl.methods.profile_model.data import Measured
 from hwsim.family import HasFamily
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Floats, Mapping16, Status
@@ -33,15 +32,15 @@ from hwsim.problem import Floats, Mapping16, Status
 PAUSE_S = 1.0
 """How long it thinks at a time."""
 FIRST = 48
-"""Rows that the critic proposes first: a model that is learned early gives all members a better start."""
+"""Rows that the profile model proposes first: a model that is learned early gives all members a better start."""
 TOP = 5
 """A mapping that is among so many of the best counts as a success of its source."""
 GAIN = 2e-4
-"""A batch that lowers the log cost by less lets the critic rest for ..."""
+"""A batch that lowers the log cost by less lets the profile model rest for ..."""
 REST, LONGER = (8, 1024), 1.25
 """... so many evaluations, by this factor more each time, up to the second number."""
 PATIENCE = 32
-"""Where costs are exact and it rests so long, after some seven thoughts without a gain, the factor is the critic's own
+"""Where costs are exact and it rests so long, after some seven thoughts without a gain, the factor is the model's own
 `longer`, and thoughts are `BRIEF`. With noise each measurement, also of a known mapping, changes what is believed of
 all, so that the next thought is another one."""
 BRIEF = 2
@@ -55,15 +54,15 @@ least so many."""
 Thought = tuple[Mapping16, Floats, Belief]
 
 
-class CriticMember:
+class ProfileModelMember:
     """See the module."""
 
-    def __init__(self, context: Context, critic: Critic, first: int) -> None:
+    def __init__(self, context: Context, model: ProfileModel, first: int) -> None:
         """So many random mappings are measured at first, more if rules are few."""
         self._context, self._problem = context, context.problems[0]
-        self._critic, self._random = critic, first
-        self._rng = context.generator("critic of parts")
-        self._rounds = RoundShare(CRITIC, FIRST)
+        self._model, self._random = model, first
+        self._rng = context.generator("critic of parts")  # its name before: another one gives other results
+        self._rounds = RoundShare(PROFILE_MODEL, FIRST)
         self._begun = False
         self._told = self._judged = 0
         self._rest, self._until = REST[0], 0
@@ -81,11 +80,11 @@ class CriticMember:
             return True
         if not self._begun and not self._context.costs.measured:
             return True
-        return self._rounds.own and self._told >= self._until and self._profiles() >= self._critic.least
+        return self._rounds.own and self._told >= self._until and self._profiles() >= self._model.least
 
     def _profiles(self) -> int:
         """Profiles among the latest evaluations, no more than are needed to begin."""
-        tickets = self._tickets()[-4 * self._critic.least :]
+        tickets = self._tickets()[-4 * self._model.least :]
         archive = self._context.archive
         ran = (archive.column("status")[tickets] == Status.OK) & (archive.column("cost")[tickets] > 0)
         tickets = tickets[ran]
@@ -95,7 +94,7 @@ class CriticMember:
         """Its batch; no rows after about a second of thought (`thinking`), or if it has nothing to propose."""
         if not self._begun and not self._context.costs.measured:
             self._begun = True
-            return proposals(self._first(), CRITIC)
+            return proposals(self._first(), PROFILE_MODEL)
         self._begun = True
         if self._thinking is None:
             self._before = self._beliefs()
@@ -107,7 +106,7 @@ class CriticMember:
                 next(self._thinking)
         except StopIteration as end:
             self._thinking = None
-            return proposals(self._conclude(*end.value), CRITIC)
+            return proposals(self._conclude(*end.value), PROFILE_MODEL)
         return proposals(np.empty((0, *self._problem.space.shape), np.int16), [])
 
     @property
@@ -124,7 +123,7 @@ class CriticMember:
         problem, warm = self._problem, self._context.start[0] is not None
         rules = list(problem.family.first().values()) if warm and isinstance(problem, HasFamily) else []
         known = {row.tobytes(): row for row in rules}
-        others = max(self._random, self._critic.least - len(known))
+        others = max(self._random, self._model.least - len(known))
         wanted = len(known) + others
         keys = self._context.keys(SAMPLE, FIRST_KEYS, others)
         random = repair(self._problem, sample_uniformly(self._problem, keys), keys)
@@ -140,17 +139,17 @@ class CriticMember:
         return np.arange(max(0, self._told - self._context.archive.window // 2), self._told)
 
     def _gathered(self) -> Measured:
-        return self._critic.gather(self._context.archive, self._tickets())
+        return self._model.gather(self._context.archive, self._tickets())
 
     def _think(self) -> Generator[None, None, Thought]:
         self._measured = self._gathered()
         seen = {row.tobytes() for row in self._measured.mapping}
         most = BRIEF if self._stands_still(self._measured) else None
-        return (yield from self._critic.think(self._measured, seen, self._rng, most))
+        return (yield from self._model.think(self._measured, seen, self._rng, most))
 
     def _stands_still(self, measured: Measured) -> bool:
         """True if thoughts have gained nothing for long, and the next ones will hardly differ."""
-        return measured.exact and self._rest >= PATIENCE and self._critic.longer > LONGER
+        return measured.exact and self._rest >= PATIENCE and self._model.longer > LONGER
 
     def _conclude(self, batch: Mapping16, estimate: Floats, belief: Belief) -> Mapping16:
         """What to measure; the sources of the best mappings get the credit."""
@@ -168,7 +167,7 @@ class CriticMember:
         if improved or self._told < FIRST:
             self._rest = REST[0]
         else:
-            longer = self._critic.longer if self._stands_still(measured) else LONGER
+            longer = self._model.longer if self._stands_still(measured) else LONGER
             self._rest = min(int(longer * self._rest), REST[1])
             self._until = self._told + self._rest
         self._judged = self._told
@@ -196,17 +195,17 @@ class CriticMember:
             measured = self._gathered()
             found: int | None = None
             if not measured.exact:
-                found = int(measured.ticket[np.argmin(self._critic.estimate(self._belief, measured))])
+                found = int(measured.ticket[np.argmin(self._model.estimate(self._belief, measured))])
             self._champion = (self._told, found)
         return self._champion[1]
 
     def metrics(self) -> Mapping[str, float]:
         """The noise that was learned, and its share of the rows."""
-        return {**self._critic.metrics(), "critic_share": self._rounds.share}
+        return {**self._model.metrics(), "profile_model_share": self._rounds.share}
 
     def _beliefs(self) -> dict[str, Any]:
         """All that a thought changes."""
-        return {"critic": self._critic.state_dict(), "rng": self._rng.bit_generator.state}
+        return {"model": self._model.state_dict(), "rng": self._rng.bit_generator.state}
 
     def state_dict(self) -> dict[str, Any]:
         """All of it; while it thinks as it was before, so that it thinks again."""
@@ -225,13 +224,13 @@ class CriticMember:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self._critic.load_state_dict(state["critic"])
+        self._model.load_state_dict(state["model"])
         self._rng.bit_generator.state = state["rng"]
         self._rounds.load_state_dict(state)
         self._begun, self._told, self._judged = state["begun"], state["told"], state["judged"]
         self._rest, self._until = state["rest"]
         self._best, self._exact, self._champion = state["best"], state.get("exact", False), (0, None)
-        self._belief = self._critic.belief_of(state["belief"]) if "belief" in state else None
+        self._belief = self._model.belief_of(state["belief"]) if "belief" in state else None
         self._thinking = self._measured = None
         if state["open"]:
             self._before = self._beliefs()
