@@ -25,9 +25,9 @@ from egrl.compare.statistics import paired_interval
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
-from egrl.methods.hybrid.egrl import DEFINITION, EgrlConfig
-from egrl.methods.hybrid.learner import Learner
-from egrl.methods.hybrid.method import Hybrid
+from egrl.methods.egrl.algorithm2 import Algorithm2
+from egrl.methods.egrl.learner import Learner
+from egrl.methods.portfolio.named import EGRL, EgrlConfig
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from population.genome import Boltzmann, Child, Individual
@@ -68,15 +68,15 @@ class Filter(LocalSearch):
 def filtered(children: int) -> MethodDefinition:
     """`egrl` whose population's children are filtered."""
 
-    def make(context: Context, config: EgrlConfig) -> Hybrid:
-        method = DEFINITION.make(context, config)
-        assert isinstance(method, Hybrid)
+    def make(context: Context, config: EgrlConfig) -> Algorithm2:
+        method = EGRL.make(context, config)
+        assert isinstance(method, Algorithm2)
         assert method._population is not None
         assert method._learner is not None
         method._population.local = Filter(method._population, method._learner, context, children)
         return method
 
-    return replace(DEFINITION, make=make)
+    return replace(EGRL, make=make)
 
 
 def measure(problem: NnpiProblem, children: int, seed: int, evals: int, steps: float) -> dict[str, float]:

@@ -31,7 +31,7 @@ import egrl
 from benchmarks.lines import Lines
 from benchmarks.placing_pairs import TESTED, family_of
 from egrl.methods import placed
-from egrl.methods.hybrid import ranking
+from egrl.methods.egrl import ranking
 from egrl.reproduction.shared import mean_interval
 
 MARKS = (5, 25, 50, 100, 200, 400, 1000, 2100)

@@ -3,7 +3,7 @@ measured against.
 
 A minibatch is a `Batch` of as many copies of the graph; every network is evaluated by itself; pooling, the second
 power of the adjacency and the convolutions are the library's. Shapes, losses and step sizes are those of
-`egrl.methods.hybrid.sac`, `policies.graph_unet` and `policies.critic`.
+`egrl.methods.egrl.sac`, `policies.graph_unet` and `policies.critic`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch_geometric.nn import GATv2Conv, GCNConv, TopKPooling, global_mean_pool
 from torch_geometric.utils import add_self_loops, remove_self_loops, to_torch_csr_tensor, to_undirected
 from torch_geometric.utils.sparse import to_edge_index
 
-from egrl.methods.hybrid.sac import SacConfig
+from egrl.methods.egrl.sac import SacConfig
 from policies.critic import CriticConfig
 from policies.network import NetworkConfig
 

@@ -94,10 +94,10 @@ MUTANTS = (
     ),
     Mutant(
         "the actor follows the larger critic",
-        "egrl/methods/hybrid/sac.py",
+        "egrl/methods/egrl/sac.py",
         "(self._x, self._graph, action)).amin(dim=0)",
         "(self._x, self._graph, action)).amax(dim=0)",
-        "tests/egrl/methods/hybrid/test_sac.py",
+        "tests/egrl/methods/egrl/test_sac.py",
     ),
     Mutant(
         "the judge lets a memory hold one byte too many",

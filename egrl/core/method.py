@@ -66,6 +66,14 @@ class Method(ABC):
         """Take the results of a batch, in the order of its rows; `proposals` has their tickets."""
         return
 
+    def observe(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Take the results of a batch that another member of a portfolio asked for (`egrl.methods.portfolio`)."""
+        return
+
+    def shares(self) -> Mapping[str, float]:
+        """Of a portfolio, the share of the next evaluations that each member gets, by its name; they add up to 1."""
+        return {}
+
     def metrics(self) -> Mapping[str, float]:
         """Numbers for the row of a generation, by name: always the same names, NaN if there is no value yet."""
         return {}

@@ -27,17 +27,20 @@ MOST_PAIRS = 2**27
 class MethodEntry:
     """A method in the registry: its module, which is imported when the method is used, and a summary in one line.
 
-    A family of methods, `NAME:VARIANT`, names a function of its module that takes the variant ("": its default).
+    A family of methods, `NAME:VARIANT`, names a function of its module that takes the variant ("": its default). Others
+    name a definition of their module.
     """
 
     module: str
     summary: str
     family: str = ""
+    definition: str = "DEFINITION"
 
     def load(self, variant: str = "") -> MethodDefinition:
         """Import the method. InputError where a family has no such variant."""
         module = importlib.import_module(self.module)
-        found: MethodDefinition = getattr(module, self.family)(variant) if self.family else module.DEFINITION
+        named = getattr(module, self.family or self.definition)
+        found: MethodDefinition = named(variant) if self.family else named
         return found
 
 

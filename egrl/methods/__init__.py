@@ -13,12 +13,12 @@ from workloads.references import failed
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
-        "egrl.methods.hybrid.egrl",
-        "population of Graph U-Nets and Boltzmann chromosomes (tables of probabilities), with a discrete SAC learner,"
-        " and with the twin where a board measures",
+        "egrl.methods.portfolio.named",
+        "a portfolio: population and SAC learner (EGRL's Algorithm 2), a model of profiles, and on boards a twin",
+        definition="EGRL",
     ),
-    "ea": MethodEntry("egrl.methods.hybrid.ea", "the population of `egrl` alone"),
-    "pg": MethodEntry("egrl.methods.hybrid.pg", "the SAC learner of `egrl` alone"),
+    "ea": MethodEntry("egrl.methods.portfolio.named", "the population of `egrl` alone", definition="EA"),
+    "pg": MethodEntry("egrl.methods.portfolio.named", "the SAC learner of `egrl` alone", definition="PG"),
     "es": MethodEntry("egrl.methods.es", "evolution strategies on the weights of one Graph U-Net"),
     "ppo": MethodEntry(
         "egrl.methods.ppo.method",

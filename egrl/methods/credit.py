@@ -1,4 +1,7 @@
-"""How often each source of proposals was successful, and its share of the next proposals."""
+"""How often each source of proposals was successful, and its share of the next proposals.
+
+`Credit` counts, `RoundShare` divides rounds between one member of a portfolio and the rest, `Member` is such a member.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from egrl.core.method import Method
 from hwsim.problem import Floats
 
 FADE = 0.9
@@ -95,3 +99,22 @@ class RoundShare:
         """The inverse of `state_dict`; other entries are left alone."""
         self._credit = Credit(self._credit.sources, state["success"], state["tries"])
         self._due = state["due"]
+
+
+class Member(Method):
+    """A method that takes turns with those after it in a portfolio.
+
+    An empty batch says in `phase` that it thinks, or that it has nothing to propose now.
+
+    Attributes:
+        name: of the member, and of what it proposes.
+        rounds: how the rounds are divided between it and those after it.
+    """
+
+    name: str
+    rounds: RoundShare
+
+    @property
+    def its_turn(self) -> bool:
+        """True if the next round is its own."""
+        return self.rounds.own

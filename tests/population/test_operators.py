@@ -11,7 +11,7 @@ import pytest
 from deap import tools
 
 import egrl
-from egrl.methods.hybrid.ea import with_operators
+from egrl.methods.portfolio.named import with_operators
 from population.config import Decisions, EvolutionConfig
 from population.create import create
 from population.genome import Boltzmann, Individual, Network
@@ -124,7 +124,9 @@ def rows(folder):
 
 ALL = Operators(SPREAD, partial(tools.cxUniform, indpb=0.5), scramble)
 SMALL = ["method.network.width=8", "method.network.depth=1", "method.crossover_prob=0.5"]
-MINE = "from deap import tools; from egrl.methods.hybrid.ea import with_operators; from population.operators import"
+MINE = """from deap import tools
+from egrl.methods.portfolio.named import with_operators
+from population.operators import"""
 
 
 @pytest.mark.parametrize("survival", ["generational", "islands"])

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from egrl.core.keys import SAMPLE
 from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
-from egrl.methods.credit import PROFILE_MODEL, RoundShare
+from egrl.methods.credit import PROFILE_MODEL, Member, RoundShare
 from egrl.methods.placed import placed_by_rules
 from egrl.methods.profile_model.choice import Belief, ProfileModel
 from egrl.methods.profile_model.data import Measured
 from hwsim.family import HasFamily
 from hwsim.mappings import repair, sample_uniformly
-from hwsim.problem import Floats, Mapping16, Status
+from hwsim.problem import Evaluation, Floats, Mapping16, Status
 
 PAUSE_S = 1.0
 """How long it thinks at a time."""
@@ -54,15 +54,17 @@ least so many."""
 Thought = tuple[Mapping16, Floats, Belief]
 
 
-class ProfileModelMember:
+class ProfileModelMember(Member):
     """See the module."""
+
+    name = PROFILE_MODEL
 
     def __init__(self, context: Context, model: ProfileModel, first: int) -> None:
         """So many random mappings are measured at first, more if rules are few."""
         self._context, self._problem = context, context.problems[0]
         self._model, self._random = model, first
         self._rng = context.generator("critic of parts")  # its name before: another one gives other results
-        self._rounds = RoundShare(PROFILE_MODEL, FIRST)
+        self.rounds = RoundShare(PROFILE_MODEL, FIRST)
         self._begun = False
         self._told = self._judged = 0
         self._rest, self._until = REST[0], 0
@@ -80,7 +82,7 @@ class ProfileModelMember:
             return True
         if not self._begun and not self._context.costs.measured:
             return True
-        return self._rounds.own and self._told >= self._until and self._profiles() >= self._model.least
+        return self.rounds.own and self._told >= self._until and self._profiles() >= self._model.least
 
     def _profiles(self) -> int:
         """Profiles among the latest evaluations, no more than are needed to begin."""
@@ -91,11 +93,11 @@ class ProfileModelMember:
         return int(np.isfinite(archive.parts(tickets)).any(axis=1).sum())
 
     def ask(self) -> Proposals:
-        """Its batch; no rows after about a second of thought (`thinking`), or if it has nothing to propose."""
+        """Its batch; no rows after about a second of thought, or if it has nothing to propose."""
         if not self._begun and not self._context.costs.measured:
             self._begun = True
             return proposals(self._first(), PROFILE_MODEL)
-        self._begun = True
+        self._begun, self.phase = True, "thinking"
         if self._thinking is None:
             self._before = self._beliefs()
             self._thinking = self._think()
@@ -105,14 +107,9 @@ class ProfileModelMember:
             while time.monotonic() < until:
                 next(self._thinking)
         except StopIteration as end:
-            self._thinking = None
+            self._thinking, self.phase = None, ""
             return proposals(self._conclude(*end.value), PROFILE_MODEL)
         return proposals(np.empty((0, *self._problem.space.shape), np.int16), [])
-
-    @property
-    def thinking(self) -> bool:
-        """True if the next `ask` goes on with a thought."""
-        return self._thinking is not None
 
     def _first(self) -> Mapping16:
         """The rules that the problem knows, unless the start is cold, and others that differ from them; each once.
@@ -159,7 +156,7 @@ class ProfileModelMember:
         top = set(measured.ticket[np.argsort(estimate, kind="stable")[:TOP]].tolist())
         since = self._tickets()
         since = since[since >= self._judged]
-        self._rounds.count(
+        self.rounds.count(
             self._context.archive.sources(since).tolist(), [ticket in top for ticket in since.tolist()]
         )
         improved = float(estimate[best]) < self._best - GAIN
@@ -173,18 +170,18 @@ class ProfileModelMember:
         self._judged = self._told
         if len(batch) >= ENOUGH and not measured.exact and measured.count[best] < REPEATS:
             batch = np.concatenate([measured.mapping[best][None], batch])
-        self._rounds.asked(len(batch))
+        self.rounds.asked(len(batch))
         return batch
 
-    def wait(self, rows: int) -> None:
-        """Population and learner have proposed so many rows."""
-        self._rounds.waited(rows)
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Count the results; the next thought looks at the archive."""
+        self._told = int(proposals.tickets[-1]) + 1
 
-    def tell(self, told: Proposals) -> None:
-        """Its own batch, or anybody's."""
-        self._told = int(told.tickets[-1]) + 1
+    def observe(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Others' results teach it just as much."""
+        self.tell(proposals, evaluation)
 
-    def champion(self) -> int | None:
+    def champion(self, problem: int) -> int | None:
         """The ticket whose mapping is probably the fastest; None if measurements are exact, or nothing is learned.
 
         What was measured since the last thought counts, too, by what was believed then.
@@ -201,7 +198,7 @@ class ProfileModelMember:
 
     def metrics(self) -> Mapping[str, float]:
         """The noise that was learned, and its share of the rows."""
-        return {**self._model.metrics(), "profile_model_share": self._rounds.share}
+        return {**self._model.metrics(), "profile_model_share": self.rounds.share}
 
     def _beliefs(self) -> dict[str, Any]:
         """All that a thought changes."""
@@ -211,7 +208,7 @@ class ProfileModelMember:
         """All of it; while it thinks as it was before, so that it thinks again."""
         return {
             **(self._beliefs() if self._thinking is None else self._before),
-            **self._rounds.state_dict(),
+            **self.rounds.state_dict(),
             "begun": self._begun,
             "told": self._told,
             "judged": self._judged,
@@ -226,7 +223,7 @@ class ProfileModelMember:
         """The inverse of `state_dict`."""
         self._model.load_state_dict(state["model"])
         self._rng.bit_generator.state = state["rng"]
-        self._rounds.load_state_dict(state)
+        self.rounds.load_state_dict(state)
         self._begun, self._told, self._judged = state["begun"], state["told"], state["judged"]
         self._rest, self._until = state["rest"]
         self._best, self._exact, self._champion = state["best"], state.get("exact", False), (0, None)

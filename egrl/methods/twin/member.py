@@ -1,12 +1,8 @@
-"""The twin as a third kind of member beside networks and chromosomes: model-based learning over the same archive.
+"""The twin as a member of a portfolio: model-based learning over the same archive as population and learner.
 
-A round is either one of population and learner, or a batch of the twin's alone. The twin learns from all mappings that
-ran, and its own mappings that ran join the population and the replay buffer. Both sides divide the rounds by how often
-their mappings are among the best of all, by the twin's posterior, which trusts what was measured near a mapping. Each
-keeps a least share: a family that does not fit the board costs little, and so does a population that finds nothing.
-The twin has the first round: the rules that the problem knows.
-
-It computes when it is asked, while the batch before is being measured, from all results so far.
+It learns from all mappings that ran. Both sides divide the rounds by how often their mappings are among the best of
+all, by the twin's posterior, which trusts what was measured near a mapping. The twin has the first round: the rules
+that the problem knows. It computes when it is asked, while the batch before is being measured, from all results so far.
 """
 
 from __future__ import annotations
@@ -18,68 +14,65 @@ from typing import Any
 import numpy as np
 
 from egrl.core.method import Context
-from egrl.core.proposals import Proposals, proposals
-from egrl.methods.credit import TWIN, RoundShare
+from egrl.core.proposals import START, Proposals, proposals
+from egrl.methods.credit import TWIN, Member, RoundShare
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.methods.twin.surrogate import Surrogate
+from hwsim.problem import Evaluation
 
 SETTINGS = TwinConfig()
 PAUSE_S = 1.0
 """How long it thinks at a time."""
 
 
-class TwinMember:
-    """See the module.
+class TwinMember(Member):
+    """See the module."""
 
-    Attributes:
-        its_turn: whether the next round is its own.
-    """
+    name = TWIN
+    ahead = 1
 
     def __init__(self, context: Context) -> None:
         self._context, self._shape = context, context.problems[0].space.shape
         self._surrogate = Surrogate(context, SETTINGS)
-        self._rounds = RoundShare(TWIN, SETTINGS.first)
-
-    @property
-    def its_turn(self) -> bool:
-        """As of `RoundShare`."""
-        return self._rounds.own
+        self.rounds = RoundShare(TWIN, SETTINGS.first)
 
     def ask(self) -> Proposals:
         """Its batch; no rows after about a second of computing."""
         self._surrogate.begin()
+        self.phase = "thinking"
         if not self._surrogate.advance(time.monotonic() + PAUSE_S):
             return proposals(np.empty((0, *self._shape), np.int16), [])
+        self.phase = ""
         mapping, _ = self._surrogate.take()
         in_turn = self.its_turn
         judged = self._surrogate.judged
         sources = self._context.archive.sources(judged.tickets).tolist()
-        self._rounds.count(sources, judged.good.tolist())
+        self.rounds.count(sources, judged.good.tolist())
         if in_turn:  # else it only filled the time in which a round of the others was measured
-            self._rounds.asked(len(mapping))
+            self.rounds.asked(len(mapping))
         return proposals(mapping, TWIN)
 
-    def wait(self, rows: int) -> None:
-        """Population and learner have proposed so many rows."""
-        self._rounds.waited(rows)
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Results of its own batch, or the start's."""
+        self._surrogate.tell(int(proposals.tickets[-1]) + 1, START not in proposals.source)
 
-    def tell(self, told: Proposals) -> None:
-        """Take the results of its own batch or of any other."""
-        self._surrogate.tell(int(told.tickets[-1]) + 1, TWIN in told.source)
+    def observe(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Results of any other batch."""
+        self._surrogate.tell(int(proposals.tickets[-1]) + 1, False)
 
-    def champion(self) -> int | None:
-        """As of `Surrogate`."""
+    def champion(self, problem: int) -> int | None:
+        """The ticket whose mapping is probably the fastest; None where measurements are exact."""
         return self._surrogate.champion()
 
     def metrics(self) -> Mapping[str, float]:
-        """As of `Surrogate`, and its share of the rows."""
-        return {**self._surrogate.metrics(), "twin_share": self._rounds.share}
+        """What the twin has learned, and its share of the rows."""
+        return {**self._surrogate.metrics(), "twin_share": self.rounds.share}
 
     def state_dict(self) -> dict[str, Any]:
         """All of it; while it thinks as it was before."""
-        return {"surrogate": self._surrogate.state_dict(), **self._rounds.state_dict()}
+        return {"surrogate": self._surrogate.state_dict(), **self.rounds.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._surrogate.load_state_dict(state["surrogate"])
-        self._rounds.load_state_dict(state)
+        self.rounds.load_state_dict(state)

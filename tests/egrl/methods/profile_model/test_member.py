@@ -14,10 +14,10 @@ from egrl.core.archive import Archive
 from egrl.core.interrupts import Interrupted
 from egrl.core.method import Context, Costs
 from egrl.core.proposals import Proposals, proposals
-from egrl.methods.hybrid.egrl import EgrlConfig, build
-from egrl.methods.hybrid.with_critic import WithCritic
 from egrl.methods.placed import placed_by_rules
-from egrl.methods.profile_model import member as critic
+from egrl.methods.portfolio.named import EgrlConfig, build
+from egrl.methods.portfolio.portfolio import Portfolio
+from egrl.methods.profile_model import member as own
 from egrl.methods.profile_model.accesses import read_accesses
 from egrl.methods.profile_model.choice import profile_model_of
 from egrl.methods.profile_model.config import ProfileModelConfig
@@ -65,7 +65,14 @@ def test_it_takes_turns_where_evaluations_have_profiles_and_not_with_the_papers_
     off = {**given, "settings": [*TABLE, "method.profile_model.use=off"]}
     assert "profile_model_share" not in egrl.search("alexnet", **off).history
     toy = ToyRagged()
-    assert not isinstance(build(Context([toy], Archive([toy]), 0, [None]), EgrlConfig()), WithCritic)
+    method = build(Context([toy], Archive([toy]), 0, [None]), EgrlConfig())
+    method.ask()
+    assert set(method.shares()) == {"population and learner"}
+
+
+def report(member: ProfileModelMember, batch: Proposals) -> None:
+    """Tell a member of results that are in the archive."""
+    member.tell(batch, batch)  # type: ignore[arg-type]  # it reads the tickets alone
 
 
 def member_of(given: Context, config: ProfileModelConfig) -> ProfileModelMember:
@@ -96,22 +103,22 @@ def test_on_a_board_it_begins_once_profiles_have_come(problem):
     member = member_of(given, ProfileModelConfig(steps=2))
     rows = np.stack(list(problem.family.first().values()))
     silent = replace(problem.evaluate(rows, np.zeros(len(rows), np.uint64)), parts=None)
-    member.tell(told(given, rows, "network", silent))
+    report(member, told(given, rows, "network", silent))
     assert not member.its_turn
-    member.tell(told(given, rows, "network"))
+    report(member, told(given, rows, "network"))
     assert member.its_turn
 
 
 def run_of(problem: NnpiProblem, config: ProfileModelConfig, evaluations: int) -> Context:
-    """A run of the critic alone; it rests for no evaluation."""
+    """A run of the profile model alone; it rests for no evaluation."""
     given = context(problem)
     member = member_of(given, config)
     while len(given.archive) < evaluations:
-        member._until, member._rounds._due = 0, -1.0
+        member._until, member.rounds._due = 0, -1.0
         batch = member.ask()
         if len(batch):
-            member.tell(told(given, batch.mapping, "profile_model"))
-        elif not member.thinking:
+            report(member, told(given, batch.mapping, "profile_model"))
+        elif not member.phase:
             break
     return given
 
@@ -128,37 +135,22 @@ def test_after_forty_noisy_profiles_it_is_where_evolution_is_after_four_hundred(
 def test_what_ran_of_its_own_joins_the_population(problem):
     given = context(problem)
     method = build(given, EgrlConfig())
-    assert isinstance(method, WithCritic)
+    assert isinstance(method, Portfolio)
     batch = method.ask()
     assert set(batch.source) == {"profile_model"}
     batch = batch.numbered(0)
     evaluation = problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
     given.archive.append(batch, evaluation)
     method.tell(batch, evaluation)
-    immigrants = {immigrant.ran.tobytes() for immigrant in method._inner._hybrid._immigrants}
+    immigrants = {immigrant.ran.tobytes() for immigrant in method._core._immigrants}
     assert immigrants == {row.tobytes() for row in evaluation.repaired}
-
-
-def test_a_run_that_began_before_there_was_a_critic_goes_on_without(problem):
-    given = context(problem)
-    before = build(given, EgrlConfig(profile_model=ProfileModelConfig(use="off")))
-    first = before.ask().numbered(0)
-    given.archive.append(first, problem.evaluate(first.mapping, np.zeros(len(first), np.uint64)))
-    after = build(given, EgrlConfig())
-    after.load_state_dict(before.state_dict())
-    evaluation = problem.evaluate(first.mapping, np.zeros(len(first), np.uint64))
-    for method in (before, after):
-        method.tell(first, evaluation)
-    np.testing.assert_array_equal(before.ask().mapping, after.ask().mapping)
-    assert after.metrics().keys() == before.metrics().keys()
-    assert after.state_dict().keys() == before.state_dict().keys()
 
 
 def test_without_gains_it_rests_longer_and_longer(problem):
     given = context(problem)
     member = member_of(given, ProfileModelConfig())
     rules = np.stack(list(problem.family.first().values()))
-    member.tell(told(given, np.concatenate([rules] * 5), "profile_model"))
+    report(member, told(given, np.concatenate([rules] * 5), "profile_model"))
     member._measured = gather(given.archive, member._tickets(), problem.parts, len(problem.space.nodes))
     rests = []
     for estimate in (0.0, -1.0, -1.0, -1.0, -2.0, -2.0):
@@ -174,12 +166,12 @@ def test_without_gains_it_rests_longer_and_longer(problem):
 @pytest.mark.parametrize(
     ("rest", "noise", "factor", "most"),
     [
-        (critic.PATIENCE, 0.0, OpTimesModel.longer, critic.BRIEF),
-        (critic.PATIENCE, 0.04, critic.LONGER, None),
-        (critic.PATIENCE - 1, 0.0, critic.LONGER, None),
+        (own.PATIENCE, 0.0, OpTimesModel.longer, own.BRIEF),
+        (own.PATIENCE, 0.04, own.LONGER, None),
+        (own.PATIENCE - 1, 0.0, own.LONGER, None),
     ],
 )
-def test_a_critic_that_stands_still_thinks_briefly_and_rests_longest_where_costs_are_exact(
+def test_a_profile_model_that_stands_still_thinks_briefly_and_rests_longest_where_costs_are_exact(
     problem, monkeypatch, rest, noise, factor, most
 ):
     given = context(problem)
@@ -187,7 +179,7 @@ def test_a_critic_that_stands_still_thinks_briefly_and_rests_longest_where_costs
     rows = np.concatenate([np.stack(list(problem.family.first().values()))] * 40)
     exact = problem.evaluate(rows, np.zeros(len(rows), np.uint64))
     off = np.exp(noise * np.random.default_rng(0).normal(size=len(rows)))
-    member.tell(told(given, rows, "profile_model", replace(exact, cost=exact.cost * off)))
+    report(member, told(given, rows, "profile_model", replace(exact, cost=exact.cost * off)))
     member._rest, member._best = rest, -1.0  # nothing that comes is a gain
     monkeypatch.setattr(OpTimesModel, "think", lambda self, measured, seen, rng, most: iter([most]))
     assert next(member._think()) == most
@@ -246,11 +238,11 @@ def test_the_champion_is_not_the_luckiest_measurement():
     cost = evaluation.cost.copy()
     lucky = int(np.flatnonzero(cost > 1.02 * cost.min())[np.argmin(cost[cost > 1.02 * cost.min()])])
     cost[lucky] = 0.995 * cost.min()
-    member.tell(told(given, rows, "profile_model", replace(evaluation, cost=cost)))
+    report(member, told(given, rows, "profile_model", replace(evaluation, cost=cost)))
     while not len(member.ask()):
         continue
     assert int(np.argmin(cost)) == lucky
-    assert member.champion() not in (None, lucky)
+    assert member.champion(0) not in (None, lucky)
 
 
 def test_a_packed_start_gives_one_memory_to_one_head(problem):
@@ -293,7 +285,7 @@ def _thought(learner: OpTimesModel, measured, seed: int) -> np.ndarray:
 def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch, kind, workload):
     given = {"method": "egrl", "seed": 4, "settings": TABLE, "problem": kind}
     egrl.search(workload, evals=90, out=tmp_path / "whole", workers=2, **given)
-    monkeypatch.setattr(critic, "PAUSE_S", 0.0)
+    monkeypatch.setattr(own, "PAUSE_S", 0.0)
     thoughts: list[int] = []
     ask = ProfileModelMember.ask
 
@@ -316,7 +308,7 @@ def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monke
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["ea", "pg"])
-def test_a_population_or_a_learner_alone_takes_turns_with_the_critic_if_it_is_asked_to(method):
+def test_a_population_or_a_learner_alone_takes_turns_with_the_profile_model_if_it_is_asked_to(method):
     table = [f"method.{key}={value}" for key, value in SMALL[method].items()]
     plain = egrl.search("alexnet", method=method, evals=60, settings=table)
     assert "profile_model_share" not in plain.history

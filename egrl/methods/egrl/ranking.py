@@ -1,14 +1,15 @@
-"""How the networks of a hybrid are read: by the problem's placer, if it has one and the settings say so."""
+"""How networks are read: by the problem's placer, if it has one and the settings say so."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egrl.methods import policy_fit
+from egrl.methods.egrl.config import Readout
 from hwsim.capabilities import HasPlacer
 from hwsim.placing import Placer
 from hwsim.problem import Mapping16, Problem
@@ -21,8 +22,6 @@ from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
-
-Readout = Literal["place", "greedy", "sample"]
 
 
 @dataclass(frozen=True)

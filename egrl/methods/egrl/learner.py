@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from annotated_types import Ge, Le
 from numpy.typing import NDArray
-from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.methods import policy_fit
-from egrl.methods.hybrid.ranking import Ranking
-from egrl.methods.hybrid.replay import Replay
-from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
+from egrl.methods.egrl.config import LearnerConfig
+from egrl.methods.egrl.ranking import Ranking
+from egrl.methods.egrl.replay import Replay
+from egrl.methods.egrl.sac import Sac, Task, Transitions
 from hwsim.problem import Status
-from policies.critic import CriticConfig
 from policies.graph import prepare
 from policies.network import NetworkConfig
 from policies.roles import NODES
@@ -36,69 +34,6 @@ UNTOLD = 256
 LEARNER_SOURCE = "learner"
 """The source of the learner's own rollouts in the archive."""
 LEARNER_METRICS = ("critic_loss", "actor_loss", "entropy", "q")
-
-
-@dataclass(frozen=True)
-class LearnerConfig:
-    """Settings of the learner (Table 2's values unless its class says otherwise)."""
-
-    sac: Annotated[SacConfig, Doc("see `egrl.methods.hybrid.sac`")] = field(default_factory=SacConfig)
-    critic: Annotated[CriticConfig, Doc("see `policies.critic`")] = field(default_factory=CriticConfig)
-    rollouts: Annotated[
-        int, Ge(1), Le(10_000), Doc("mappings that the learner proposes per round (Table 2: 1)")
-    ] = 1
-    rollout_noise: Annotated[
-        float,
-        Ge(0),
-        Le(20),
-        Doc(
-            "standard deviation of the noise on the log-probabilities of these mappings; scale of the Gumbel noise on"
-            " the scores of a ranking network (own choice)"
-        ),
-    ] = 0.5
-    gradient_steps: Annotated[
-        float,
-        Ge(0),
-        Le(1000),
-        Doc(
-            "gradient steps per evaluation, which may be a fraction (Table 2: 1; own choice after"
-            " docs/log/egrl.md)"
-        ),
-    ] = 0.125
-    nodes: Annotated[
-        int,
-        Ge(1),
-        Doc(
-            "graphs of more nodes get proportionally fewer `gradient_steps`,"
-            " so that learning takes no more time per evaluation (own choice)"
-        ),
-    ] = 400
-    replay: Annotated[int, Ge(1), Doc("transitions that the replay buffer holds (Table 2: 100,000)")] = (
-        100_000
-    )
-    shared: Annotated[
-        bool,
-        Doc(
-            "if true, the learner learns from all mappings that ran (Algorithm 2); if false, from its own rollouts"
-        ),
-    ] = True
-    migration: Annotated[
-        bool, Doc("if true, the actor's weights join the population now and then (Algorithm 2, line 32)")
-    ] = True
-    elites: Annotated[
-        int,
-        Ge(1),
-        Le(10_000),
-        Doc("best mappings that the actor imitates, all different (own choice)"),
-    ] = 10
-
-
-PAPER_LEARNER: dict[str, Any] = {
-    "learner.sac.imitation": 0.0,
-    "learner.gradient_steps": 1.0,
-    "learner.nodes": 1_000_000_000,
-}
-"""What `--preset paper` sets in a learner: appendix D, Table 2."""
 
 
 class Learner:

@@ -21,8 +21,8 @@ from egrl.core.proposals import Proposals, proposals
 from egrl.core.recorder import Memory
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
-from egrl.methods.hybrid.egrl import EgrlConfig, build
-from egrl.methods.hybrid.with_twin import WithTwin
+from egrl.methods.portfolio.named import EgrlConfig, build
+from egrl.methods.portfolio.portfolio import Portfolio
 from egrl.methods.profile_model.config import ProfileModelConfig
 from egrl.methods.twin import member as twin
 from egrl.methods.twin.member import TwinMember
@@ -96,7 +96,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_im
         Context([problem], Archive([problem]), 0, [problem.baseline.mapping], costs=Costs(True)),
         EgrlConfig(profile_model=ProfileModelConfig(use="off")),
     )
-    assert isinstance(method, WithTwin)
+    assert isinstance(method, Portfolio)
     first, known, told = [], [], 0
     while True:
         batch = method.ask() if told else proposals(problem.baseline.mapping[None], "start")
@@ -115,13 +115,13 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_im
     assert first[:3] == ["start", "twin", "twin"]
     rules = {row.tobytes() for row in problem.family.first().values()}
     assert rules <= set(known)
-    immigrants = {immigrant.ran.tobytes() for immigrant in method._hybrid._immigrants}
+    immigrants = {immigrant.ran.tobytes() for immigrant in method._core._immigrants}
     assert immigrants == set(known)
     archive = method._context.archive
-    assert len(method._hybrid._learner._replay) == (archive.column("status")[:] == Status.OK).sum()
+    assert len(method._core._learner._replay) == (archive.column("status")[:] == Status.OK).sum()
     while "network" not in method.ask().source:  # the next generation is bred once everybody is asked again
         continue
-    assert method._hybrid._immigrants == []
+    assert method._core._immigrants == []
 
 
 class Scripted:
@@ -159,7 +159,7 @@ def test_rounds_are_shared_out_by_what_they_earn_and_nobody_starves(best, low, h
             batch = proposals(member.ask().mapping, "twin")
         else:
             batch = proposals(np.zeros((21, *problem.space.shape), np.int16), "network")
-            member.wait(len(batch))
+            member.rounds.waited(len(batch))
         batch = batch.numbered(len(archive))
         archive.append(batch, problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64)))
         rows[str(batch.source[0])] += len(batch)
@@ -197,14 +197,14 @@ def test_while_everybodys_round_is_measured_the_next_batch_is_the_twins(monkeypa
         context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "profile_model.use": "off"}, "test")
     )
     seen: list[str] = []
-    ask = WithTwin.ask
+    ask = Portfolio.ask
 
-    def noted(self: WithTwin) -> Proposals:
+    def noted(self: Portfolio) -> Proposals:
         batch = ask(self)
         seen.extend(["twin" if "twin" in batch.source else "everybody"] * bool(len(batch)))
         return batch
 
-    monkeypatch.setattr(WithTwin, "ask", noted)
+    monkeypatch.setattr(Portfolio, "ask", noted)
     search(method, context, InProcess([problem]), Budget(110, None), Memory())
     assert method.ahead == 1
     assert seen.count("everybody") > 1
