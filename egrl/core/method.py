@@ -71,7 +71,7 @@ class Method(ABC):
         return
 
     def shares(self) -> Mapping[str, float]:
-        """Of a portfolio, the share of the next evaluations that each member gets, by its name; they add up to 1."""
+        """Of a portfolio, each member's share of the evaluations so far, by its name; they add up to 1."""
         return {}
 
     def metrics(self) -> Mapping[str, float]:

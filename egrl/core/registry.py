@@ -28,13 +28,14 @@ class MethodEntry:
     """A method in the registry: its module, which is imported when the method is used, and a summary in one line.
 
     A family of methods, `NAME:VARIANT`, names a function of its module that takes the variant ("": its default). Others
-    name a definition of their module.
+    name a definition of their module. A portfolio names its members, and says when each takes part.
     """
 
     module: str
     summary: str
     family: str = ""
     definition: str = "DEFINITION"
+    members: Mapping[str, str] = field(default_factory=dict)
 
     def load(self, variant: str = "") -> MethodDefinition:
         """Import the method. InputError where a family has no such variant."""

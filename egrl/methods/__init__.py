@@ -14,8 +14,13 @@ from workloads.references import failed
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
         "egrl.methods.portfolio.named",
-        "a portfolio: population and SAC learner (EGRL's Algorithm 2), a model of profiles, and on boards a twin",
+        "a portfolio, whose members share the evaluations by what they find",
         definition="EGRL",
+        members={
+            "population and learner": "EGRL's Algorithm 2: networks and chromosomes, and a discrete SAC learner",
+            "profile model": "learns what every part of a cost takes; where evaluations have profiles",
+            "twin": "learns what the chip file has wrong; where a board measures",
+        },
     ),
     "ea": MethodEntry("egrl.methods.portfolio.named", "the population of `egrl` alone", definition="EA"),
     "pg": MethodEntry("egrl.methods.portfolio.named", "the SAC learner of `egrl` alone", definition="PG"),
@@ -83,9 +88,13 @@ def find_method(name: str) -> MethodDefinition:
 
 
 def list_methods() -> list[dict[str, object]]:
-    """Name and summary of every method, those of plug-ins included."""
+    """Name and summary of every method, those of plug-ins included, and the members of portfolios."""
     own = {name: entry.summary for name, entry in METHODS.items()}
-    return plugins.listing(KIND, own, _summary)
+    found = plugins.listing(KIND, own, _summary)
+    for entry in found:
+        if (own_entry := METHODS.get(str(entry["name"]))) is not None and own_entry.members:
+            entry["members"] = dict(own_entry.members)
+    return found
 
 
 def is_method(thing: object) -> bool:

@@ -49,6 +49,7 @@ class Portfolio(Method):
         self._begun = False  # the core has had a round, so that nobody enters any more
         self._open: list[str] = []  # who asked for the batches that were not told yet
         self._passed: set[str] = set()  # who had nothing to propose since the last batch
+        self._measured: dict[str, int] = {}  # evaluations of each member
         self._shown: dict[str, float] = {}
         self._policy: StoredPolicy | None = None
 
@@ -99,6 +100,8 @@ class Portfolio(Method):
         """To all: to who asked as its own, to the others as what they observe."""
         self._join()
         asked = None if START in proposals.source else self._open.pop(0)
+        if asked is not None:
+            self._measured[asked] = self._measured.get(asked, 0) + len(proposals)
         for name, member in self._by_name().items():
             take = member.tell if asked in (None, name) else member.observe
             take(proposals, evaluation)
@@ -117,12 +120,9 @@ class Portfolio(Method):
         return any(more)
 
     def shares(self) -> Mapping[str, float]:
-        """Share of the next evaluations by name, the core last."""
-        found, rest = {}, 1.0
-        for member in self._joined:
-            found[member.name] = rest * member.rounds.share
-            rest -= found[member.name]
-        return {**found, self._name: rest}
+        """Share of the evaluations that were told, by name, the core last."""
+        names, total = [*(member.name for member in self._joined), self._name], sum(self._measured.values())
+        return {name: self._measured.get(name, 0) / total for name in names} if total else {}
 
     def metrics(self) -> Mapping[str, float]:
         """Of all; of the core as of now, unless a batch is ahead."""
@@ -145,6 +145,7 @@ class Portfolio(Method):
             "begun": self._begun,
             "open": list(self._open),
             "passed": sorted(self._passed),
+            "measured": self._measured,
             "shown": self._shown,
             "policy": None
             if policy is None
@@ -161,5 +162,5 @@ class Portfolio(Method):
         for name, method in self._by_name().items():
             method.load_state_dict(state["members"][name])
         self._begun, self._open, self._passed = state["begun"], list(state["open"]), set(state["passed"])
-        self._shown = dict(state["shown"])
+        self._shown, self._measured = dict(state["shown"]), dict(state["measured"])
         self._policy = None if state["policy"] is None else StoredPolicy(**state["policy"])

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import egrl
+from egrl.cli.main import main
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context, Method
@@ -16,10 +18,13 @@ from egrl.methods import find_method
 from egrl.methods.credit import Member, RoundShare
 from egrl.methods.egrl.algorithm2 import Algorithm2
 from egrl.methods.portfolio.portfolio import Entrant, Portfolio
+from egrl.runs.summary import sentence
 from hwsim.problem import Evaluation
+from subjects import SMALL
 from toys import ToyRagged
 
 PROBLEM = ToyRagged()
+SMALL_EGRL = [f"method.{key}={value}" for key, value in SMALL["egrl"].items()]
 
 
 def rows(count: int, source: str) -> Proposals:
@@ -121,16 +126,16 @@ def test_while_the_cores_round_is_measured_the_last_member_fills_in():
     assert (both.phase, both.ahead) == ("thinking", 1)
 
 
-def test_shares_add_up_and_a_state_goes_on():
+def test_shares_are_those_of_the_evaluations_and_a_state_goes_on():
     one = portfolio(Scripted("a", [16, 8, 8], 3), Scripted("b", [4, 4], 4))
     other = portfolio(Scripted("a", [], 0), Scripted("b", [], 0))
     batch = one.ask()
-    assert list(one.shares()) == ["a", "b", "core"]
-    assert sum(one.shares().values()) == pytest.approx(1)
+    assert not one.shares()
     other.load_state_dict(one.state_dict())
     for both in (one, other):
         both.tell(batch, measured(batch))
     assert one.state_dict() == other.state_dict()
+    assert one.shares() == other.shares() == {"a": 1.0, "b": 0.0, "core": 0.0}
     assert one.ask().source[0] == other.ask().source[0] == "b"
 
 
@@ -141,3 +146,15 @@ def test_the_papers_settings_are_algorithm_2_alone():
     assert isinstance(paper, Algorithm2)
     assert not paper.shares()
     assert isinstance(definition.build(context, definition.config()), Portfolio)
+
+
+def test_a_run_says_who_its_members_are_and_what_they_made(capsys):
+    found = egrl.search("alexnet", method="egrl", evals=42, quiet=True, settings=SMALL_EGRL)
+    members = found.summary["members"]
+    assert list(members) == ["profile_model", "population and learner"]
+    assert sum(members.values()) == pytest.approx(1, abs=1e-3)
+    assert "shares of the evaluations in this portfolio: profile model" in sentence(found.summary, "")
+    alone = egrl.search("alexnet", method="egrl", evals=2, quiet=True, settings=SMALL_EGRL, preset="paper")
+    assert "members" not in alone.summary
+    assert main(["list", "methods"]) == 0
+    assert "profile model: learns what every part of a cost takes" in capsys.readouterr().out
