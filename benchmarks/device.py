@@ -39,7 +39,7 @@ from benchmarks.learning import (
 from benchmarks.scale import workload
 from egrl.core.archive import Archive
 from egrl.core.method import Context
-from egrl.methods.egrl.sac import SacConfig
+from egrl.methods.egrl.config import SacConfig
 from egrl_muzero.agent import Agent
 from egrl_muzero.config import PlayConfig
 from egrl_muzero.method import game_of

@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from benchmarks.plain_pyg import PlainSac
-from egrl.methods.egrl.sac import Sac, SacConfig, Task, Transitions
+from egrl.methods.egrl.config import SacConfig
+from egrl.methods.egrl.sac import Sac, Task, Transitions
 from policies.critic import CriticConfig
 from policies.graph import Graph
 from policies.graph_unet import GraphUNet, draw_weights

@@ -16,7 +16,7 @@ from torch_geometric.nn import GATv2Conv, GCNConv, TopKPooling, global_mean_pool
 from torch_geometric.utils import add_self_loops, remove_self_loops, to_torch_csr_tensor, to_undirected
 from torch_geometric.utils.sparse import to_edge_index
 
-from egrl.methods.egrl.sac import SacConfig
+from egrl.methods.egrl.config import SacConfig
 from policies.critic import CriticConfig
 from policies.network import NetworkConfig
 

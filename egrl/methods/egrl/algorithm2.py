@@ -23,7 +23,6 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,43 +34,14 @@ from egrl.core.proposals import START, Proposals, proposals
 from egrl.methods import policy_fit
 from egrl.methods.egrl.first_population import Parts, first_population
 from egrl.methods.egrl.learner import LEARNER_METRICS, LEARNER_SOURCE, Learner
-from egrl.methods.egrl.rollouts import COMPILER, LEARNER, Rollouts
-from hwsim.problem import Evaluation, Mapping16
+from egrl.methods.egrl.rollouts import COMPILER, LEARNER, Rollouts, Round
+from hwsim.problem import Evaluation
 from policies.store import StoredPolicy, actor_policy
 from population.genome import Network
 from population.local_search import Immigrant
 from population.population import Population
 
 POPULATION_METRICS = ("network_fitness", "boltzmann_fitness")
-
-
-@dataclass
-class Round:
-    """R mappings of population and learner, what made them, and their results.
-
-    `member` is the position in the population, or LEARNER or COMPILER for their mappings.
-    `ticket` is -1, and rewards and speedups NaN, before the results are known; `usable` is then false.
-    """
-
-    mapping: Mapping16
-    member: NDArray[np.int64]
-    ticket: NDArray[np.int64]
-    reward: NDArray[np.float64]
-    speedup: NDArray[np.float64]
-    usable: NDArray[np.bool_]
-
-    @staticmethod
-    def of(mapping: Mapping16, member: NDArray[np.int64]) -> Round:
-        """A round without results."""
-        rows = len(mapping)
-        unknown = np.full(rows, np.nan)
-        usable = np.zeros(rows, np.bool_)
-        return Round(mapping, member, np.full(rows, -1), unknown, unknown.copy(), usable)
-
-    def take(self, ticket: NDArray[np.int64], evaluation: Evaluation) -> None:
-        """Take the results of all rows."""
-        self.ticket, self.reward, self.speedup = ticket, evaluation.reward, evaluation.speedup
-        self.usable = evaluation.usable
 
 
 class Algorithm2(Method):
@@ -111,7 +81,7 @@ class Algorithm2(Method):
         if before is None and start is not None and not np.array_equal(start, baseline):
             mapping = np.concatenate([baseline[None], mapping])
             policies = np.concatenate([[COMPILER], policies])
-        self._current = Round.of(mapping, policies)
+        self._current = Round.of(policies)
         return proposals(mapping, [self._source(policy) for policy in policies.tolist()])
 
     def _members(self) -> range:

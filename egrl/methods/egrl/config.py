@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from annotated_types import Ge, Le
 from typing_extensions import Doc
 
-from egrl.methods.egrl.sac import SacConfig
 from policies.critic import CriticConfig
 from policies.network import AUTO, NetworkConfig
 
@@ -30,6 +30,54 @@ class PolicyConfig:
             " the paper"
         ),
     ] = "place"
+
+
+@dataclass(frozen=True)
+class SacConfig:
+    """Settings of SAC (from EGRL's Table 2 unless stated)."""
+
+    actor_lr: Annotated[float, Doc("step size of the actor's Adam")] = 1e-3
+    critic_lr: Annotated[float, Doc("step size of the critics' Adam")] = 1e-3
+    alpha: Annotated[
+        float, Doc("weight of the entropy beside the value: the larger, the less certain the actor")
+    ] = 0.05
+    batch: Annotated[int, Doc("transitions per gradient step")] = 24
+    reward_scale: Annotated[float, Doc("factor on every reward before the critics learn it")] = 5.0
+    noise_sigma: Annotated[
+        float,
+        Doc(
+            "standard deviation of the noise on the actions that the critics learn from (own choice,"
+            " after published settings of 0.2)"
+        ),
+    ] = 0.2
+    noise_clip: Annotated[
+        float,
+        Doc("largest size of that noise (Fujimoto et al. 2018)"),
+    ] = 0.5
+    clip_norm: Annotated[float, Doc("norm that the gradient of each network is cut to (own choice)")] = 10.0
+    imitation: Annotated[
+        float,
+        Doc(
+            "weight of the cross-entropy to the best mappings so far in the actor's loss (own choice;"
+            " 0 in the paper)"
+        ),
+    ] = 10.0
+
+    def __post_init__(self) -> None:
+        positive = ("actor_lr", "critic_lr", "reward_scale", "clip_norm")
+        ranges = {
+            **dict.fromkeys(positive, "> 0"),
+            "alpha": ">= 0",
+            "noise_sigma": ">= 0",
+            "noise_clip": ">= 0",
+            "imitation": ">= 0",
+        }
+        for name, expected in ranges.items():
+            value = getattr(self, name)
+            if not (value >= 0 and np.isfinite(value)) or (expected == "> 0" and value == 0):
+                raise ValueError(f"{name}: expected a finite number {expected}, received {value}")
+        if not 1 <= self.batch <= 4096:
+            raise ValueError(f"batch: expected 1..4096, received {self.batch}")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ is placed again, with noise on its scores, if its mapping ran before; a chromoso
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +19,7 @@ from egrl.methods.egrl.first_population import Parts
 from egrl.methods.egrl.learner import Learner
 from egrl.methods.egrl.ranking import Ranking
 from hwsim.mappings import sample
-from hwsim.problem import Mapping16
+from hwsim.problem import Evaluation, Mapping16
 from population.population import Population
 
 LEARNER, COMPILER = -1, -2
@@ -25,6 +27,34 @@ LEARNER, COMPILER = -1, -2
 FIRST_NOISE, REPLACEMENTS = 0.02, 6
 """Gumbel noise on the scores of a network whose map ran before, relative to their spread, doubled so often."""
 DIVERGED = "a policy's weights have diverged to values that are not finite; try a smaller method.actor_lr"
+
+
+@dataclass
+class Round:
+    """R mappings of population and learner: what made them, and their results.
+
+    `member` is the position in the population, or LEARNER or COMPILER for their mappings.
+    `ticket` is -1, and rewards and speedups NaN, before the results are known; `usable` is then false.
+    """
+
+    member: NDArray[np.int64]
+    ticket: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    speedup: NDArray[np.float64]
+    usable: NDArray[np.bool_]
+
+    @staticmethod
+    def of(member: NDArray[np.int64]) -> Round:
+        """A round without results."""
+        rows = len(member)
+        unknown = np.full(rows, np.nan)
+        usable = np.zeros(rows, np.bool_)
+        return Round(member, np.full(rows, -1), unknown, unknown.copy(), usable)
+
+    def take(self, ticket: NDArray[np.int64], evaluation: Evaluation) -> None:
+        """Take the results of all rows."""
+        self.ticket, self.reward, self.speedup = ticket, evaluation.reward, evaluation.speedup
+        self.usable = evaluation.usable
 
 
 class Rollouts:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from policies_toys import CHOICES, HEADS, SMALL, chain, states
 
-from egrl.methods.egrl.sac import Sac, SacConfig, Task, Transitions
+from egrl.methods.egrl.config import SacConfig
+from egrl.methods.egrl.sac import Sac, Task, Transitions
 from policies.critic import CriticConfig
 from policies.masking import cross_entropy, mean_entropy
 from policies.weight_vector import flatten
