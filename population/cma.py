@@ -124,19 +124,17 @@ class Cma:
         self, slots: int, learner: Weights | None, fresh: Callable[[], Network], rng: np.random.Generator
     ) -> list[Child]:
         """The next generation's networks; the learner in the first of the slots, if there is one."""
-        guests = [] if learner is None else [Child(Network(learner.copy()), (), "learner", mutated=False)]
+        guests = [] if learner is None else [Child(Network(learner.copy()), (), "learner")]
         guests = guests[:slots]
         if self._strategy is None:
-            return guests + [Child(fresh(), (), "random", mutated=False) for _ in range(slots - len(guests))]
+            return guests + [Child(fresh(), (), "random") for _ in range(slots - len(guests))]
         strategy = self._strategy
         if slots - len(guests) != strategy.lambda_ and slots - len(guests) >= 2:
             strategy.lambda_ = slots - len(guests)
             strategy.computeParams(strategy.params)
         with global_random(rng):
             drawn = strategy.generate(np.asarray)[: slots - len(guests)]
-        return guests + [
-            Child(Network(np.asarray(weights, np.float32)), (), "walk", mutated=True) for weights in drawn
-        ]
+        return guests + [Child(Network(np.asarray(weights, np.float32)), (), "walk") for weights in drawn]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the settings."""

@@ -29,7 +29,7 @@ from deap import base
 
 from population.genome import Child, Encoding, Individual, Network, boltzmann_from_probabilities
 from population.operators import varied
-from population.population import DONE, Population, Results, rank
+from population.population import Population, Results, rank
 from population.variation import cross_boltzmann, cross_network, mutate_boltzmann, mutate_network
 
 ENCODINGS: tuple[Encoding, ...] = ("network", "boltzmann")
@@ -40,21 +40,20 @@ class Generational(Population):
 
     elites = 0
 
-    def _breed(self, results: Results, rng: np.random.Generator) -> dict[str, int]:
+    def _breed(self, results: Results, rng: np.random.Generator) -> None:
         """Lines 8 to 20 and 32: elites stay, every other slot gets a child, the learner replaces the weakest."""
         ranked = rank(results.measured)  # line 8
         elites = ranked[: self.config.elites]  # line 9
         self.members, self.elites = list(elites), len(elites)
-        toolbox, done = self._toolbox(rng), dict.fromkeys(DONE, 0)
+        toolbox = self._toolbox(rng)
         # Of each encoding as many as before: elites fill slots of their own encoding.
         for encoding in ENCODINGS:
             peers = [m for m in results.measured if m.encoding == encoding]
             count = len(peers) - sum(e.encoding == encoding for e in elites)
             for winner in self._winners(toolbox, peers, count):  # line 10
                 child = self._crossed(toolbox, winner, peers, elites, results, rng)  # lines 11 to 17
-                self._adopt(self._mutated(toolbox, child, winner, rng), done)  # lines 18 to 20
-        done["migrated"] = self._migrate(results)  # line 32
-        return done
+                self._adopt(self._mutated(toolbox, child, winner, rng))  # lines 18 to 20
+        self._migrate(results)  # line 32
 
     def _toolbox(self, rng: np.random.Generator) -> Any:
         """DEAP's toolbox with the operators of one generation; every draw comes from `rng`."""
@@ -102,7 +101,7 @@ class Generational(Population):
         rng: np.random.Generator,
     ) -> Child:
         """The winner, or with `crossover_prob` its cross with an elite."""
-        unchanged = Child(winner.genome, (winner.id,), winner.origin, mutated=False)
+        unchanged = Child(winner.genome, (winner.id,), winner.origin)
         if rng.random() >= self.config.generational.crossover_prob:
             return unchanged
         elite = elites[int(rng.integers(len(elites)))]  # line 12
@@ -111,10 +110,10 @@ class Generational(Population):
                 return unchanged
             posterior = self.policies.probabilities([elite], results.observation)[0]
             genome = boltzmann_from_probabilities(posterior, self.decisions.num_choices)
-            return Child(genome, (elite.id,), "seeded", mutated=False)
+            return Child(genome, (elite.id,), "seeded")
         first = elite if elite.encoding == winner.encoding else toolbox.select(peers, 1)[0]
         mate = getattr(toolbox, f"mate_{winner.encoding}")  # lines 13 and 14
-        return Child(mate(first.genome, winner.genome), (first.id, winner.id), "crossover", mutated=False)
+        return Child(mate(first.genome, winner.genome), (first.id, winner.id), "crossover")
 
     def _mutated(self, toolbox: Any, child: Child, winner: Individual, rng: np.random.Generator) -> Child:
         """The child, with `mutation_prob` mutated."""
@@ -122,16 +121,15 @@ class Generational(Population):
             return child
         genome = getattr(toolbox, f"mutate_{winner.encoding}")(child.genome)  # line 20
         origin = "mutation" if child.genome is winner.genome else child.origin
-        return Child(genome, child.parents, origin, mutated=True)
+        return Child(genome, child.parents, origin)
 
-    def _migrate(self, results: Results) -> int:
+    def _migrate(self, results: Results) -> None:
         """Line 32: put the learner into the weakest slot that it may take."""
         slot = weakest_network(self.members, self.elites, {m.id: m.score for m in results.measured})
         if results.learner is None or slot is None:
-            return 0
-        self._append(Network(results.learner.copy()), "learner")
+            return
+        self._adopt(Child(Network(results.learner.copy()), (), "learner"))
         self.members[slot] = self.members.pop()
-        return 1
 
     def state_dict(self) -> dict[str, Any]:
         """Members, history, counters."""

@@ -92,7 +92,6 @@ class Child:
     genome: Genome
     parents: tuple[int, ...]
     origin: Origin
-    mutated: bool
 
 
 def random_boltzmann(num_choices: NDArray[np.int16], choices: int, rng: np.random.Generator) -> Boltzmann:

@@ -29,7 +29,7 @@ from population.config import Decisions, EvolutionConfig
 from population.genome import Child, Individual, members_from_arrays, members_to_arrays
 from population.islands import Islands
 from population.operators import Operators
-from population.population import DONE, Population, Results, rank
+from population.population import Population, Results, rank
 from population.walk import Walk
 from workloads.errors import InputError
 
@@ -84,7 +84,7 @@ class IslandSearch(Population):
         """Only by more: the best so far stays."""
         return reward > top
 
-    def _breed(self, results: Results, rng: np.random.Generator) -> dict[str, int]:
+    def _breed(self, results: Results, rng: np.random.Generator) -> None:
         """Keep what ran, then replace every member: networks of the walk, then chromosomes of the islands."""
         ran, size = results.ran, (len(self), *self.decisions.num_choices.shape)
         if ran is None or ran.shape != size:
@@ -96,7 +96,7 @@ class IslandSearch(Population):
         begins = self._move_networks(results)
         if self.config.boltzmann_count:
             self._settle(results, ran, begins)
-        return self._next(results, rng)
+        self._next(results, rng)
 
     def _move_networks(self, results: Results) -> bool:
         """Move the walk by what was measured. Returns whether a new one begins."""
@@ -126,18 +126,16 @@ class IslandSearch(Population):
             self.islands.add([seeded.with_fitness(immigrant.fitness)], [island])
             self._next_id += 1
 
-    def _next(self, results: Results, rng: np.random.Generator) -> dict[str, int]:
+    def _next(self, results: Results, rng: np.random.Generator) -> None:
         """The next generation."""
         unmeasured = [m for m in results.measured if m.encoding == "boltzmann"]
         slots = self.config.population - self.config.boltzmann_count
-        done = dict.fromkeys(DONE, 0)
         self.members, self.island_of = [], []
         if slots:
             fresh = self.policies.draw_network
             for child in self.walk.members(slots, results.learner, lambda: fresh(rng), rng):
-                self._adopt(child, done)
+                self._adopt(child)
                 self.island_of.append(self.islands.newest)
-            done["migrated"] = sum(m.origin == "learner" for m in self.members)
         for _ in range(self.config.population - slots):
             island = self.islands.draw_island(rng)
             parents = unmeasured if island is None else island.pool
@@ -145,11 +143,10 @@ class IslandSearch(Population):
             child = (
                 self.local.child(parents, rng, self.known)
                 if parents
-                else Child(self.policies.draw("boltzmann", rng), (), "random", mutated=False)
+                else Child(self.policies.draw("boltzmann", rng), (), "random")
             )
-            self._adopt(child, done)
+            self._adopt(child)
             self.island_of.append(self.islands.newest if island is None else island.number)
-        return done
 
     def state_dict(self) -> dict[str, Any]:
         """Members, islands, walk, history, counters."""

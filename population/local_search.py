@@ -67,4 +67,4 @@ class LocalSearch:
             moved = repaired(moved[None])[0]
             if known.admit(moved):
                 break
-        return Child(self.anchor(moved), (parent.id,), "mutation", mutated=True)
+        return Child(self.anchor(moved), (parent.id,), "mutation")

@@ -19,10 +19,8 @@ from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
 from population.genome import (
     Child,
-    Genome,
     Individual,
     Network,
-    Origin,
     members_from_arrays,
     members_to_arrays,
 )
@@ -32,8 +30,6 @@ from population.operators import Operators
 from population.policies import Policies
 
 Floats = NDArray[np.float32]
-DONE = ("crossovers", "seeded", "mutations", "migrated")
-"""What is counted of each generation: how children were made, and whether the learner joined."""
 
 
 def rank(members: Sequence[Individual]) -> list[Individual]:
@@ -122,11 +118,11 @@ class Population(ABC):
         observation: Observation | None = None,
         ran: NDArray[np.int16] | None = None,
         immigrants: Sequence[Immigrant] = (),
-    ) -> dict[str, float]:
+    ) -> None:
         """Take the members' fitness [M] (maximised; non-finite never wins) and make the next generation.
 
-        Every draw comes from `rng`; the other arguments are those of `Results`. Returns statistics of what was measured
-        and what was done. Raises ValueError where a shape differs.
+        Every draw comes from `rng`; the other arguments are those of `Results`. Raises ValueError where a shape
+        differs.
         """
         if np.shape(fitness) != (len(self),):
             raise ValueError(f"fitness: expected shape [{len(self)}], received {list(np.shape(fitness))}")
@@ -134,17 +130,11 @@ class Population(ABC):
             self.policies.check(Network(learner))
         measured = [m.with_fitness(float(f)) for m, f in zip(self.members, fitness, strict=True)]
         self.generation += 1
-        done = self._breed(Results(measured, ran, immigrants, learner, observation), rng)
-        scores = [m.score for m in measured if np.isfinite(m.score)]
-        return {
-            "best_fitness": max(scores, default=float("nan")),
-            "mean_fitness": float(np.mean(scores)) if scores else float("nan"),
-            **{name: float(count) for name, count in done.items()},
-        }
+        self._breed(Results(measured, ran, immigrants, learner, observation), rng)
 
     @abstractmethod
-    def _breed(self, results: Results, rng: np.random.Generator) -> dict[str, int]:
-        """Replace the members by the next generation. Returns the counts of `DONE`."""
+    def _breed(self, results: Results, rng: np.random.Generator) -> None:
+        """Replace the members by the next generation."""
 
     def standings(self) -> list[Individual]:
         """All measured individuals that may still have children, best first, then oldest first."""
@@ -172,13 +162,7 @@ class Population(ABC):
         self.known.load_state_dict(state["known"])
         self.generation, self._next_id = int(state["generation"]), int(state["next_id"])
 
-    def _append(self, genome: Genome, origin: Origin, parents: tuple[int, ...] = ()) -> None:
-        self.members.append(Individual(genome, self._next_id, parents, origin))
+    def _adopt(self, child: Child) -> None:
+        """Append a child."""
+        self.members.append(Individual(child.genome, self._next_id, child.parents, child.origin))
         self._next_id += 1
-
-    def _adopt(self, child: Child, done: dict[str, int]) -> None:
-        """Append a child and count how it was made."""
-        self._append(child.genome, child.origin, child.parents)
-        done["crossovers"] += child.origin == "crossover"
-        done["seeded"] += child.origin == "seeded"
-        done["mutations"] += child.mutated

@@ -155,17 +155,15 @@ class Walk:
         children: list[Child] = []
         if self.centre is None:
             if learner is not None and slots and self.number % 2:
-                children.append(Child(Network(learner.copy()), (), "learner", mutated=False))
-            return children + [
-                Child(fresh(), (), "random", mutated=False) for _ in range(slots - len(children))
-            ]
+                children.append(Child(Network(learner.copy()), (), "learner"))
+            return children + [Child(fresh(), (), "random") for _ in range(slots - len(children))]
         if slots % 2:
-            children.append(Child(Network(self.centre.copy()), (), "centre", mutated=False))
+            children.append(Child(Network(self.centre.copy()), (), "centre"))
         pairs = slots // 2
         noise = rng.standard_normal((pairs, len(self.centre)), dtype=np.float32)
         step = np.float32(self.config.sigma) * noise
         around = [*(self.centre + step), *(self.centre - step)]
-        return children + [Child(Network(weights), (), "walk", mutated=True) for weights in around]
+        return children + [Child(Network(weights), (), "walk") for weights in around]
 
     def _remember(self, scout: Individual) -> None:
         """Keep the best scout since the last walk began; the newest, if several are equal."""

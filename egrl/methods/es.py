@@ -153,7 +153,7 @@ class Es(Method):
     def _networks(self, centre: bool) -> list[Child]:
         """The networks of the round: the same whenever they are asked for."""
         if self._walk.centre is None:
-            return [Child(Network(weights), (), "random", mutated=False) for weights in self._scouts]
+            return [Child(Network(weights), (), "random") for weights in self._scouts]
         rng = self._context.generator(f"es round {self._rounds}")
         return self._walk.members(2 * self._config.pairs + centre, None, self._none, rng)
 
