@@ -266,6 +266,10 @@ def test_what_a_run_prints_is_shown(story, text):
         "rest": 1e-5,
         "known": True,
     }  # of all generations
+    document["members"] = {
+        "profile_model": 0.02,
+        "population and learner": 0.98,
+    }  # of the settings as they come
     printed = summary.sentence(document, f"runs/{run.name}")
     shown = next(block for block in blocks(text, "text") if block.startswith("bert on nnpi, egrl"))
     hint = exact_hint({"problem": "nnpi", "method": "egrl", "gap": 0.01})

@@ -120,9 +120,11 @@ class Portfolio(Method):
         return any(more)
 
     def shares(self) -> Mapping[str, float]:
-        """Share of the evaluations that were told, by name, the core last."""
-        names, total = [*(member.name for member in self._joined), self._name], sum(self._measured.values())
-        return {name: self._measured.get(name, 0) / total for name in names} if total else {}
+        """Share of the evaluations that were told, by name, the core last; nothing if the core is alone."""
+        others, total = [member.name for member in self._joined], sum(self._measured.values())
+        if not others or not total:
+            return {}
+        return {name: self._measured.get(name, 0) / total for name in (*others, self._name)}
 
     def metrics(self) -> Mapping[str, float]:
         """Of all; of the core as of now, unless a batch is ahead."""

@@ -65,9 +65,9 @@ def test_it_takes_turns_where_evaluations_have_profiles_and_not_with_the_papers_
     off = {**given, "settings": [*TABLE, "method.profile_model.use=off"]}
     assert "profile_model_share" not in egrl.search("alexnet", **off).history
     toy = ToyRagged()
-    method = build(Context([toy], Archive([toy]), 0, [None]), EgrlConfig())
-    method.ask()
-    assert set(method.shares()) == {"population and learner"}
+    found = egrl.search(toy, method="egrl", gens=1, settings=TABLE)
+    assert "profile_model_share" not in found.history
+    assert "members" not in found.summary
 
 
 def report(member: ProfileModelMember, batch: Proposals) -> None:
