@@ -21,7 +21,7 @@ from egrl.compare.statistics import paired_interval
 Row = tuple[str, str, list[str]]
 EVOLUTION: list[Row] = [
     ("as it is", "as-it-is", []),
-    ("no GNNs: chromosomes alone", "no-gnns", ["--set", "method.boltzmann_fraction=1.0"]),
+    ("no networks: chromosomes alone", "no-networks", ["--set", "method.boltzmann_fraction=1.0"]),
     ("no chromosomes: the walk alone", "no-chromosomes", ["--set", "method.boltzmann_fraction=0.0"]),
     ("20% chromosomes, as in Table 2", "fifth", ["--set", "method.boltzmann_fraction=0.2"]),
     ("one walk, never given up", "one-walk", ["--set", "method.patience=1000000"]),
@@ -51,7 +51,6 @@ LEARNER: list[Row] = [
     ("… in 4", "steps-4th", ["--set", "method.gradient_steps=0.25"]),
     ("a gradient step an evaluation (Table 2)", "steps-1", ["--set", "method.gradient_steps=1"]),
     ("no imitation", "no-imitation", ["--set", "method.imitation=0.0"]),
-    ("straight-through gradient", "straight", ["--set", "method.actor_gradient=straight-through"]),
     ("--preset paper", "paper", ["--preset", "paper"]),
 ]
 

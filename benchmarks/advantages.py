@@ -1,4 +1,4 @@
-"""What the critic of parts says of single choices: is that a lesson for a policy that chooses all of them at once?
+"""What the profile model says of single choices: is that a lesson for a policy that chooses all of them at once?
 
     python -m benchmarks.advantages [--workloads resnet101,bert,gpt2] [--seeds 3] [--evals 100]
 
@@ -19,7 +19,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import egrl
-from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
+from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.op_times import OpTimesModel
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Floats, Mapping16
@@ -39,7 +40,7 @@ class Lesson:
                 search.tell(batch, problem.evaluate(batch.proposals.mapping, batch.key))
             self.speedup = search.result().speedup
             archive = search._context.archive
-            self._critic, thought = PartsCritic(problem, CriticConfig()), None
+            self._critic, thought = OpTimesModel(problem, ProfileModelConfig()), None
             measured = self._critic.gather(archive, np.arange(len(archive)))
         thinking = self._critic.think(measured, set(), np.random.default_rng(seed))
         while thought is None:

@@ -1,4 +1,4 @@
-"""How many evaluations the critic of parts saves: `egrl` with and without it, evolution, annealing, and ablations.
+"""How many evaluations the profile model saves: `egrl` with and without it, evolution, annealing, and ablations.
 
     python -m benchmarks.critic -o FILE [--workloads resnet101,bert] [--seeds 3] [--evals 200]
                                 [--variants egrl,alone,ea,annealing,...]
@@ -39,8 +39,8 @@ import egrl
 from benchmarks.advance import advance
 from benchmarks.factors import frozen
 from benchmarks.lines import Lines
-from egrl.methods.parts_critic import residual
-from egrl.methods.parts_critic.family import Layout
+from egrl.methods.profile_model import residual
+from egrl.methods.profile_model.family import Layout
 from egrl.reproduction.shared import interval_cell, mean_interval
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
@@ -52,7 +52,7 @@ NOISE, OF_OPS = 0.01, {"noise-0": 0.0, "noise-20": 0.2}
 USUAL = 0.05
 RIVALS = {"ea": (), "annealing": ("method.t0=0.003",), "twin-totals": ()}
 FEWER = {"twin-totals": 400}
-SETTINGS: dict[str, tuple[str, ...]] = {"alone": ("method.critic.use=off",), **RIVALS}
+SETTINGS: dict[str, tuple[str, ...]] = {"alone": ("method.profile_model.use=off",), **RIVALS}
 
 
 @contextmanager

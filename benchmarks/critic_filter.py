@@ -25,14 +25,15 @@ from egrl.compare.statistics import paired_interval
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
-from egrl.methods.hybrid.egrl import DEFINITION, EgrlConfig
-from egrl.methods.hybrid.learner import Learner
-from egrl.methods.hybrid.method import Hybrid
+from egrl.methods.egrl.algorithm2 import Algorithm2
+from egrl.methods.egrl.learner import Learner
+from egrl.methods.portfolio.named import EGRL, EgrlConfig
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from population.evolve import Population
 from population.genome import Boltzmann, Child, Individual
+from population.known import Known
 from population.local_search import LocalSearch
+from population.population import Population
 from workloads.load import load
 
 FIRST = 42
@@ -44,13 +45,15 @@ class Filter(LocalSearch):
     """Makes several children, and keeps the best by the critic."""
 
     def __init__(self, population: Population, learner: Learner, context: Context, children: int) -> None:
-        super().__init__(population.config, population.decisions)
+        super().__init__(population.config, population.decisions, population.operators)
         self._sac, self._context, self._children = learner._sac, context, children
         self._x = torch.as_tensor(policy_fit.observation(context.problems[0]).x)
 
-    def child(self, parents: Sequence[Individual], rng: np.random.Generator) -> Child:
+    def child(
+        self, parents: Sequence[Individual], rng: np.random.Generator, known: Known | None = None
+    ) -> Child:
         """The child that the critic likes best."""
-        made = [super(Filter, self).child(parents, rng) for _ in range(self._children)]
+        made = [super(Filter, self).child(parents, rng, known) for _ in range(self._children)]
         if self._children == 1 or len(self._context.archive) < FIRST:
             return made[0]
         priors = [child.genome.prior for child in made if isinstance(child.genome, Boltzmann)]
@@ -65,20 +68,20 @@ class Filter(LocalSearch):
 def filtered(children: int) -> MethodDefinition:
     """`egrl` whose population's children are filtered."""
 
-    def make(context: Context, config: EgrlConfig) -> Hybrid:
-        method = DEFINITION.make(context, config)
-        assert isinstance(method, Hybrid)
+    def make(context: Context, config: EgrlConfig) -> Algorithm2:
+        method = EGRL.make(context, config)
+        assert isinstance(method, Algorithm2)
         assert method._population is not None
         assert method._learner is not None
-        method._population._local = Filter(method._population, method._learner, context, children)
+        method._population.local = Filter(method._population, method._learner, context, children)
         return method
 
-    return replace(DEFINITION, make=make)
+    return replace(EGRL, make=make)
 
 
 def measure(problem: NnpiProblem, children: int, seed: int, evals: int, steps: float) -> dict[str, float]:
     """The noise-free speedup, at each mark, of the mapping that measured best so far."""
-    settings = ["method.twin=off", f"method.gradient_steps={steps}"]
+    settings = ["method.twin=off", "method.profile_model.use=off", f"method.gradient_steps={steps}"]
     search = egrl.Search(problem, method=filtered(children), seed=seed, settings=settings)
     reward: list[float] = []
     mapping: list[np.ndarray] = []

@@ -25,11 +25,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.learning import CHOICES, FEATURES, HEADS, MEMBERS, chain, learner, minibatch, seconds
+from benchmarks.learning import (
+    CHOICES,
+    FEATURES,
+    HEADS,
+    MEMBERS,
+    chain,
+    features,
+    learner,
+    minibatch,
+    seconds,
+)
 from benchmarks.scale import workload
 from egrl.core.archive import Archive
 from egrl.core.method import Context
-from egrl.methods.hybrid.sac import SacConfig
+from egrl.methods.egrl.config import SacConfig
 from egrl_muzero.agent import Agent
 from egrl_muzero.config import PlayConfig
 from egrl_muzero.method import game_of
@@ -85,7 +95,7 @@ def actors_and_update(nodes: int, device: str) -> tuple[Callable[[], object], Ca
     weights = np.stack([draw_weights(stacked.weight_format, stacked.config, rng) for _ in range(MEMBERS)])
     sac = learner(nodes, graph, rng, device)
     return (
-        lambda: stacked.probabilities(weights, memories.x, graph, counts),
+        lambda: stacked.probabilities(weights, features(nodes), graph, counts),
         lambda: sac.update(memories, rng),
     )
 

@@ -46,10 +46,10 @@ import egrl
 from benchmarks.advance import advance
 from benchmarks.lines import Lines
 from benchmarks.twin import AGAIN, CONTENDERS, Bench
-from egrl.methods.hybrid import twin
-from egrl.methods.parts_critic import residual
-from egrl.methods.parts_critic.critic import PartsCritic
-from egrl.methods.parts_critic.model import Profiled
+from egrl.methods.profile_model import residual
+from egrl.methods.profile_model.model import Profiled
+from egrl.methods.profile_model.op_times import OpTimesModel
+from egrl.methods.twin import member as twin
 from egrl.methods.twin import posterior, proposer
 from egrl.methods.twin.data import Data
 from egrl.methods.twin.inference import PRIOR, Inference
@@ -58,8 +58,8 @@ from egrl.reproduction.shared import interval_cell, paired, verdict
 from hwsim.family import Learnable
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from population.evolve import Population
 from population.local_search import Immigrant
+from population.population import Population
 from workloads.load import load
 
 WORKLOADS = (
@@ -73,7 +73,7 @@ NO_DATA = 1e3
 """A noise of costs beside which they say nothing."""
 
 TWIN, NO_TWIN = "method.twin=on", "method.twin=off"
-CRITIC, NO_CRITIC = "method.critic.use=auto", "method.critic.use=off"
+CRITIC, NO_CRITIC = "method.profile_model.use=auto", "method.profile_model.use=off"
 STEPS = "method.gradient_steps=0.25"
 """What the learner does in `egrl`, for the learner alone, too."""
 ARMS: dict[str, tuple[str, ...]] = {
@@ -107,7 +107,7 @@ ARMS: dict[str, tuple[str, ...]] = {
 """Name -> method, settings."""
 
 
-def _prior(critic: PartsCritic, model: Any, data: Profiled) -> Iterator[None]:
+def _prior(critic: OpTimesModel, model: Any, data: Profiled) -> Iterator[None]:
     """In place of a fit: what is believed of ops of which nothing was measured."""
     nothing = np.full_like(data.log_seconds, np.nanmedian(data.log_seconds))
     yield
@@ -147,10 +147,10 @@ def frozen(arm: str) -> Iterator[None]:
         ):
             yield
     elif arm == "critic-frozen":
-        with patch.object(PartsCritic, "_fit", _prior), patch.object(residual, "SIZES", (0.0,)):
+        with patch.object(OpTimesModel, "_fit", _prior), patch.object(residual, "SIZES", (0.0,)):
             yield
     elif arm == "population-frozen":
-        with patch.object(Population, "evolve", _blind(Population.evolve)):
+        with patch.object(Population, "tell", _blind(Population.tell)):
             yield
     else:
         yield

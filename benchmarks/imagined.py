@@ -28,11 +28,10 @@ from benchmarks.twin import MARKS, Bench
 from egrl.compare.statistics import paired_interval
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods import policy_fit
-from egrl.methods.hybrid.egrl import DEFINITION, EgrlConfig
-from egrl.methods.hybrid.learner import Learner
-from egrl.methods.hybrid.sac import Transitions
-from egrl.methods.hybrid.with_twin import WithTwin
+from egrl.methods.egrl.learner import Learner
+from egrl.methods.egrl.sac import Transitions
+from egrl.methods.portfolio.named import EGRL, EgrlConfig
+from egrl.methods.portfolio.portfolio import Portfolio
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load
@@ -46,7 +45,7 @@ ARMS = ("default", "control", "imagined")
 class Dreams:
     """What replaces half of a learner's minibatches."""
 
-    def __init__(self, method: WithTwin, learner: Learner, context: Context) -> None:
+    def __init__(self, method: Portfolio, learner: Learner, context: Context) -> None:
         self._method, self._learner, self._context = method, learner, context
         self._real = learner._transitions
         self._rng = context.generator("dreams")
@@ -54,7 +53,7 @@ class Dreams:
     def transitions(self, batch: int, elite: NDArray[np.float32] | None) -> Transitions | None:
         """A minibatch, half of it imagined once there is a posterior."""
         real = self._real(batch, elite)
-        twin = self._method._twin
+        twin = next((member for member in self._method._joined if member.name == "twin"), None)
         proposer = None if twin is None else twin._surrogate._proposer
         if real is None or proposer is None or proposer.posterior is None:
             return real
@@ -78,20 +77,20 @@ class Dreams:
 def definition(arm: str) -> MethodDefinition:
     """`egrl` whose learner dreams, in the arm `imagined`."""
 
-    def make(context: Context, config: EgrlConfig) -> WithTwin:
-        method = DEFINITION.make(context, config)
-        assert isinstance(method, WithTwin)
-        learner = method._hybrid._learner
+    def make(context: Context, config: EgrlConfig) -> Portfolio:
+        method = EGRL.make(context, config)
+        assert isinstance(method, Portfolio)
+        learner = method._core._learner
         assert learner is not None
         if arm == "imagined":
             learner.__dict__["_transitions"] = Dreams(method, learner, context).transitions
         MADE.append(method)
         return method
 
-    return replace(DEFINITION, make=make)
+    return replace(EGRL, make=make)
 
 
-MADE: list[WithTwin] = []
+MADE: list[Portfolio] = []
 """The methods made so far: the last one's actor is looked at."""
 
 
@@ -105,9 +104,9 @@ def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -
         if batch is None:
             break
         search.tell(batch, [bench.search(mapping) for mapping in batch.mapping])
-    learner = MADE[-1]._hybrid._learner
+    learner = MADE[-1]._core._learner
     assert learner is not None
-    chosen = learner._sac.probabilities(policy_fit.observation(problem).x).argmax(axis=-1)
+    chosen = learner._sac.probabilities().argmax(axis=-1)
     space = problem.space
     mapping = np.where(space.live, chosen, problem.baseline.mapping).astype(np.int16)
     ran = problem.rectify(mapping[None])[0]

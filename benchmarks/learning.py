@@ -15,13 +15,13 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import torch
 
 from benchmarks.plain_pyg import PlainSac
-from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
+from egrl.methods.egrl.config import SacConfig
+from egrl.methods.egrl.sac import Sac, Task, Transitions
 from policies.critic import CriticConfig
 from policies.graph import Graph
 from policies.graph_unet import GraphUNet, draw_weights
@@ -69,17 +69,21 @@ def chain(nodes: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def minibatch(nodes: int, batch: int, rng: np.random.Generator) -> Transitions:
-    """Random one-step episodes of one state."""
-    x = rng.random((nodes, FEATURES), dtype=np.float32)
+    """Random episodes."""
     action = rng.integers(0, CHOICES, (batch, nodes, HEADS)).astype(np.int16)
-    return Transitions(x, action, rng.random(batch, dtype=np.float32), x, np.ones(batch, dtype=bool))
+    return Transitions(action, rng.random(batch, dtype=np.float32))
+
+
+def features(nodes: int) -> np.ndarray:
+    """The state float32 [N, F] of all episodes."""
+    return np.random.default_rng(nodes).random((nodes, FEATURES), dtype=np.float32)
 
 
 def learner(nodes: int, graph: Graph, rng: np.random.Generator, device: str) -> Sac:
     """A SAC learner of the paper's sizes."""
     counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
-    task = Task(graph, counts, np.ones((nodes, HEADS), dtype=bool))
-    return Sac(NetworkConfig(), CriticConfig(), SacConfig(), task, FEATURES, rng, device=device)
+    task = Task(graph, features(nodes), counts, np.ones((nodes, HEADS), dtype=bool))
+    return Sac(NetworkConfig(), CriticConfig(), SacConfig(), task, rng, device=device)
 
 
 def stages(options: argparse.Namespace) -> None:
@@ -92,8 +96,8 @@ def stages(options: argparse.Namespace) -> None:
     print(
         f"{nodes} nodes, {edges.shape[1]} edges, {net.weight_format.size} weights, {options.threads} threads, {device}"
     )
-    batch = minibatch(nodes, SacConfig().batch, rng)
-    x = torch.from_numpy(batch.x).to(device)
+    batch, seen = minibatch(nodes, SacConfig().batch, rng), features(nodes)
+    x = torch.from_numpy(seen).to(device)
     compare("actor, forward", lambda: net(x, graph).detach(), None, options)
     compare("actor, forward and backward", lambda: net(x, graph).sum().backward(), None, options)
 
@@ -109,7 +113,7 @@ def stages(options: argparse.Namespace) -> None:
 
     compare(
         f"{MEMBERS} actors, forward",
-        lambda: stacked.probabilities(weights, batch.x, graph, counts),
+        lambda: stacked.probabilities(weights, seen, graph, counts),
         one_by_one,
         options,
     )
@@ -132,8 +136,6 @@ def stages(options: argparse.Namespace) -> None:
         lambda: plain.update(x, ends, action, reward),
         options,
     )
-    going = replace(batch, done=~batch.done)
-    compare("SAC update, bootstrapping", lambda: sac.update(going, rng), None, options)
 
 
 def scale(options: argparse.Namespace) -> None:
@@ -144,7 +146,7 @@ def scale(options: argparse.Namespace) -> None:
     for nodes in SCALE:
         rng = np.random.default_rng(0)
         graph = Graph.build(chain(nodes, rng), nodes).on(torch.device(options.device))
-        batch = minibatch(nodes, SacConfig().batch, rng)
+        batch, seen = minibatch(nodes, SacConfig().batch, rng), features(nodes)
         stacked = StackedActor(NetworkConfig(), FEATURES, HEADS, CHOICES, options.device)
         weights = np.stack([draw_weights(stacked.weight_format, stacked.config, rng) for _ in range(MEMBERS)])
         counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
@@ -152,7 +154,7 @@ def scale(options: argparse.Namespace) -> None:
         repeat = max(1, min(5, 20_000 // nodes))
         times = []
         for action in (
-            lambda s=stacked, w=weights, b=batch, g=graph, c=counts: s.probabilities(w, b.x, g, c),
+            lambda s=stacked, w=weights, x=seen, g=graph, c=counts: s.probabilities(w, x, g, c),
             lambda s=sac, b=batch, r=rng: s.update(b, r),
         ):
             runs = [seconds(action, options.device) for _ in range(repeat + 1)]

@@ -26,7 +26,7 @@ from benchmarks.lines import Lines
 SETTINGS = {
     "es": [],
     "untrained": ["method.scouts={evals}"],
-    "egrl": ["method.twin=off", "method.critic.use=off"],
+    "egrl": ["method.twin=off", "method.profile_model.use=off"],
 }
 METHODS = {"es": "es", "untrained": "es", "egrl": "egrl"}
 RANDOM = "random"

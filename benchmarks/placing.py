@@ -31,7 +31,7 @@ import egrl
 from benchmarks.lines import Lines
 from benchmarks.placing_pairs import TESTED, family_of
 from egrl.methods import placed
-from egrl.methods.hybrid import ranking
+from egrl.methods.egrl import ranking
 from egrl.reproduction.shared import mean_interval
 
 MARKS = (5, 25, 50, 100, 200, 400, 1000, 2100)
@@ -58,7 +58,7 @@ def run(workload: str, arm: str, seed: int, evals: int, rules: list[np.ndarray])
     """Best speedups at the marks, with the rules in the place of the shipped ones."""
     method, settings = ARMS[arm]
     own = [] if arm == "no-rules" else rules
-    off = ["method.critic.use=off"] if method == "egrl" else []
+    off = ["method.profile_model.use=off"] if method == "egrl" else []
     with patch.object(ranking, "rules", lambda *_: own), patch.object(placed, "rules", lambda *_: own):
         start = "policy" if arm == "annealing" else "compiler"
         search = egrl.Search(workload, method=method, seed=seed, settings=[*off, *settings], start=start)

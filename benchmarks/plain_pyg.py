@@ -3,13 +3,10 @@ measured against.
 
 A minibatch is a `Batch` of as many copies of the graph; every network is evaluated by itself; pooling, the second
 power of the adjacency and the convolutions are the library's. Shapes, losses and step sizes are those of
-`egrl.methods.hybrid.sac`, `policies.graph_unet` and `policies.critic`; both targets are moved, and evaluated only
-where an episode goes on.
+`egrl.methods.egrl.sac`, `policies.graph_unet` and `policies.critic`.
 """
 
 from __future__ import annotations
-
-import copy
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +16,7 @@ from torch_geometric.nn import GATv2Conv, GCNConv, TopKPooling, global_mean_pool
 from torch_geometric.utils import add_self_loops, remove_self_loops, to_torch_csr_tensor, to_undirected
 from torch_geometric.utils.sparse import to_edge_index
 
-from egrl.methods.hybrid.sac import SacConfig
+from egrl.methods.egrl.config import SacConfig
 from policies.critic import CriticConfig
 from policies.network import NetworkConfig
 
@@ -90,7 +87,7 @@ class PlainCritic(nn.Module):
 
 
 class PlainSac:
-    """Actor, two critics, targets and optimizers."""
+    """Actor, two critics and optimizers."""
 
     def __init__(
         self,
@@ -105,7 +102,6 @@ class PlainSac:
         self.config, self.heads, self.choices = config, heads, choices
         self.actor = PlainActor(actor, features, heads * choices).to(device)
         self.critics = [PlainCritic(critic, features, heads * choices).to(device) for _ in range(2)]
-        self.slow_actor, self.slow_critics = copy.deepcopy(self.actor), copy.deepcopy(self.critics)
         self.actor_adam = torch.optim.Adam(self.actor.parameters(), lr=config.actor_lr)
         self.critic_adam = [torch.optim.Adam(q.parameters(), lr=config.critic_lr) for q in self.critics]
 
@@ -136,9 +132,4 @@ class PlainSac:
         torch.autograd.backward(actor_loss)
         nn.utils.clip_grad_norm_(self.actor.parameters(), config.clip_norm)
         self.actor_adam.step()
-        with torch.no_grad():
-            pairs = [(self.slow_actor, self.actor), *zip(self.slow_critics, self.critics, strict=True)]
-            for slow, net in pairs:
-                for old, new in zip(slow.parameters(), net.parameters(), strict=True):
-                    old.lerp_(new, config.tau)
         return critic_loss, float(actor_loss.detach())

@@ -43,8 +43,8 @@ import numpy as np
 import egrl
 from benchmarks.advance import advance
 from benchmarks.lines import Lines
-from egrl.methods.hybrid.critic import CriticMember
-from egrl.methods.parts_critic.terms import Posterior, TermsCritic
+from egrl.methods.profile_model.member import ProfileModelMember
+from egrl.methods.profile_model.terms import Posterior, TermsModel
 from egrl.problems import build_problem
 from egrl.reproduction.shared import interval_text, paired
 from hwsim.mcm.family.family import McmFamily
@@ -60,7 +60,7 @@ OF_MCM = (21, 50, 126, 252, 504)
 NOISE, OF_PARTS = 0.01, 0.05
 OFF_BY = 0.5
 LEVEL = 0.005
-OFF = ["method.critic.use=off"]
+OFF = ["method.profile_model.use=off"]
 OWN = ("egrl", "alone", "untrained", "blind", "exact")
 VARIANTS = {
     "mcm": (*OWN, "annealing", "ppo"),
@@ -125,9 +125,9 @@ def off(tables: Tables, seed: int) -> Tables:
 @contextlib.contextmanager
 def ablated(variant: str) -> Iterator[None]:
     """While the variant runs."""
-    learned = TermsCritic._learned
+    learned = TermsModel._learned
 
-    def prior(critic: TermsCritic, data: Any) -> Posterior:
+    def prior(critic: TermsModel, data: Any) -> Posterior:
         found = learned(critic, data)
         first = vars(critic).setdefault("first", prior_means(critic, data))
         return replace(
@@ -136,19 +136,19 @@ def ablated(variant: str) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         if variant == "untrained":
-            stack.enter_context(mock.patch.object(TermsCritic, "_learned", prior))
+            stack.enter_context(mock.patch.object(TermsModel, "_learned", prior))
         if variant == "blind":
-            first = CriticMember._first
+            first = ProfileModelMember._first
 
-            def blind(member: CriticMember) -> Mapping16:
+            def blind(member: ProfileModelMember) -> Mapping16:
                 with mock.patch.object(McmFamily, "first", return_value={}):
                     return first(member)
 
-            stack.enter_context(mock.patch.object(CriticMember, "_first", blind))
+            stack.enter_context(mock.patch.object(ProfileModelMember, "_first", blind))
         yield
 
 
-def prior_means(critic: TermsCritic, data: Any) -> Any:
+def prior_means(critic: TermsModel, data: Any) -> Any:
     """The prior of terms by the first profiles."""
     held, seconds = critic._known(data)
     return critic._prior(held, seconds)

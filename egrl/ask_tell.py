@@ -368,7 +368,10 @@ class Search:
             state = replace(state, champions=[champion_of_named(best, archive, named)])
             baseline_cost, measured = named.baseline.value, named.table()
         end = METHOD if self.finished else USER
-        document = summarise(resolved, self.problem, state, archive, end, baseline_cost, measured)
+        members = self._run.method.shares()
+        document = summarise(
+            resolved, self.problem, state, archive, end, baseline_cost, measured, members=members
+        )
         champion = state.champions[0]
         mapping = None if champion is None else champion.mapping
         if folder is None:

@@ -100,7 +100,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         _nnpi,
         modelled=Choice("exact", "no board measures, and the chip file's model can be solved"),
         measured=Choice(
-            "egrl", "a board is measured, and its twin learns from totals, its critic from profiles"
+            "egrl", "a board is measured, and its twin learns from totals, its profile model from profiles"
         ),
     ),
     "mmap": ProblemEntry(

@@ -71,7 +71,7 @@ class Critic(nn.Module):
             assign(self, draw_critic_weights(weight_format_of(self.named_parameters()), rng))
 
     def forward(self, x: Tensor, graph: Graph, action: Tensor) -> Tensor:
-        """Values [2, B] of actions [B, N, H*C] in one state x [N, F] or in states x [B, N, F].
+        """Values [2, B] of actions [B, N, H*C] in one state x [N, F].
 
         Rows of an action are (noisy) one-hots or probabilities, all zero where a decision is unused. The part
         that depends on x alone is computed once a state.
@@ -82,16 +82,12 @@ class Critic(nn.Module):
             raise ValueError(
                 f"action: expected shape [B, {nodes}, {self.action_size}], received {list(action.shape)}"
             )
-        if x.shape not in ((nodes, self.features), (batch, nodes, self.features)):
-            raise ValueError(
-                f"x: expected shape [{nodes}, {self.features}] or [{batch}, {nodes}, {self.features}], "
-                f"received {list(x.shape)}"
-            )
+        if x.shape != (nodes, self.features):
+            raise ValueError(f"x: expected shape [{nodes}, {self.features}], received {list(x.shape)}")
         # Nodes before the batch, [N, B, ...], so that one sparse product serves all of the batch. What depends
-        # on x alone has a batch of 1 where all actions are of one state, and is spread by the addition.
+        # on x alone has a batch of 1, and is spread by the addition.
         width = self.config.width
-        states = x.unsqueeze(1) if x.dim() == 2 else x.transpose(0, 1)
-        node = torch.baddbmm(self.entry_bias, _twice(states), self.node_weight)
+        node = torch.baddbmm(self.entry_bias, _twice(x.unsqueeze(1)), self.node_weight)
         h = torch.bmm(_twice(action.transpose(0, 1)), self.action_weight).view(TWINS, nodes, batch, width)
         h = torch.relu(h + node.view(TWINS, nodes, -1, width))
         # The two critics are two disjoint copies of the graph.

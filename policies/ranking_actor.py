@@ -40,7 +40,7 @@ class RankingActor(nn.Module):
             assign(self, Rankers(config, names, heads).draw(rng))
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Logits [N, H, C], or [B, N, H, C] of B states, which are all the same; of x only the shape is looked at."""
+        """Logits [N, H, C]; it reads the places, not `x`."""
         node, head, ends = self.get_buffer("_node"), self.get_buffer("_head"), self.get_buffer("_ends")
         of_memory = torch.einsum("le,hef->hlf", ends, self.coefficients)
         scores = (self.get_buffer("_features") * of_memory[head]).sum(dim=-1)
@@ -49,4 +49,4 @@ class RankingActor(nn.Module):
             scores = scores + outputs[node, head] @ ends.T
         logits = scores.new_zeros(*self.places.shape, self.choices)
         logits[node, head, : scores.shape[1]] = scores
-        return logits if x.dim() == 2 else logits.expand(len(x), *logits.shape)
+        return logits

@@ -37,66 +37,8 @@ from workloads.atomic import replace_file
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
-KIND = "graphsage"
-
-
-def graphsage_policy(
-    weights: Weights, config: GraphSageConfig, *, features: int, heads: Sequence[str], **free: Any
-) -> StoredPolicy:
-    """A `GraphSage` with weights float32 [P]; `free` goes to the metadata (`choices` and `feature_schema` must)."""
-    weight_format = GraphSage(config, features, len(heads)).weight_format
-    weight_format.check(weights)
-    arrays = weight_format.arrays(weights)
-    metadata = {**free, "kind": KIND, "features": features, "heads": list(heads), "config": asdict(config)}
-    return StoredPolicy(arrays, metadata)
-
-
-def graphsage_weights(policy: StoredPolicy, config: GraphSageConfig, where: str) -> Weights:
-    """The weights float32 [P] of a policy for this network. InputError naming `where` where it does not fit."""
-    meta = policy.metadata
-    check_network(policy, KIND, asdict(config), where)
-    weight_format = GraphSage(config, meta["features"], len(meta["heads"])).weight_format
-    return vector_of(policy, weight_format, where)
-
-
-RANKER = "ranker"
-
-
-def ranker_policy(
-    weights: Weights, rankers: Rankers, *, heads: Sequence[str], choices: int, **free: Any
-) -> StoredPolicy:
-    """A ranking network with weights float32 [P] as a policy; `free` goes to the metadata.
-
-    The names of its features stand in the metadata: a policy fits a placer with the same ones.
-    """
-    rankers.weight_format.check(weights)
-    metadata = {
-        **free,
-        "kind": RANKER,
-        "feature_schema": 0,
-        "features": len(rankers.names),
-        "feature_names": list(rankers.names),
-        "heads": list(heads),
-        "choices": choices,
-        "config": saved_settings(rankers.config),
-    }
-    return StoredPolicy(rankers.weight_format.arrays(weights), metadata)
-
-
-def rankers_of(policy: StoredPolicy, where: str = "policy") -> Rankers:
-    """What evaluates a ranking policy. InputError naming `where` if its settings are none of ours."""
-    meta = policy.metadata
-    names = meta.get("feature_names")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError(f"{where}: feature_names: expected names, found {names!r}")
-    return Rankers(_network_config(policy, where), tuple(names), len(meta["heads"]))
-
-
-def ranker_weights(policy: StoredPolicy, rankers: Rankers, where: str = "policy") -> Weights:
-    """The weights float32 [P] of a ranking policy. InputError naming `where` if arrays and settings disagree."""
-    return vector_of(policy, rankers.weight_format, where)
-
-
+KIND, RANKER = "graphsage", "ranker"
+"""Kinds of policies beside graph networks that name choices ("gnn")."""
 VERSION = 1
 _FIELD = "egrl_policy"
 _REQUIRED: dict[str, type] = {
@@ -198,6 +140,63 @@ def vector_of(policy: StoredPolicy, weight_format: WeightFormat, where: str) -> 
         name = next(n for n in sorted({*shapes, *found}) if shapes.get(n) != found.get(n))
         raise InputError(f"{where}: {name}: expected shape {shapes.get(name)}, found {found.get(name)}")
     return np.concatenate([np.asarray(policy.weights[n], np.float32).reshape(-1) for n in shapes])
+
+
+# ---- kinds of policies
+
+
+def graphsage_policy(
+    weights: Weights, config: GraphSageConfig, *, features: int, heads: Sequence[str], **free: Any
+) -> StoredPolicy:
+    """A `GraphSage` with weights float32 [P]; `free` goes to the metadata (`choices` and `feature_schema` must)."""
+    weight_format = GraphSage(config, features, len(heads)).weight_format
+    weight_format.check(weights)
+    arrays = weight_format.arrays(weights)
+    metadata = {**free, "kind": KIND, "features": features, "heads": list(heads), "config": asdict(config)}
+    return StoredPolicy(arrays, metadata)
+
+
+def graphsage_weights(policy: StoredPolicy, config: GraphSageConfig, where: str) -> Weights:
+    """The weights float32 [P] of a policy for this network. InputError naming `where` where it does not fit."""
+    meta = policy.metadata
+    check_network(policy, KIND, asdict(config), where)
+    weight_format = GraphSage(config, meta["features"], len(meta["heads"])).weight_format
+    return vector_of(policy, weight_format, where)
+
+
+def ranker_policy(
+    weights: Weights, rankers: Rankers, *, heads: Sequence[str], choices: int, **free: Any
+) -> StoredPolicy:
+    """A ranking network with weights float32 [P] as a policy; `free` goes to the metadata.
+
+    The names of its features stand in the metadata: a policy fits a placer with the same ones.
+    """
+    rankers.weight_format.check(weights)
+    metadata = {
+        **free,
+        "kind": RANKER,
+        "feature_schema": 0,
+        "features": len(rankers.names),
+        "feature_names": list(rankers.names),
+        "heads": list(heads),
+        "choices": choices,
+        "config": saved_settings(rankers.config),
+    }
+    return StoredPolicy(rankers.weight_format.arrays(weights), metadata)
+
+
+def rankers_of(policy: StoredPolicy, where: str = "policy") -> Rankers:
+    """What evaluates a ranking policy. InputError naming `where` if its settings are none of ours."""
+    meta = policy.metadata
+    names = meta.get("feature_names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{where}: feature_names: expected names, found {names!r}")
+    return Rankers(_network_config(policy, where), tuple(names), len(meta["heads"]))
+
+
+def ranker_weights(policy: StoredPolicy, rankers: Rankers, where: str = "policy") -> Weights:
+    """The weights float32 [P] of a ranking policy. InputError naming `where` if arrays and settings disagree."""
+    return vector_of(policy, rankers.weight_format, where)
 
 
 def actor_policy(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from policies.weight_vector import Weights
-from population.genome import Child, Gnn, Individual
+from population.genome import Child, Individual, Network
 from population.operators import global_random
 from population.walk import MARGIN
 
@@ -80,11 +80,11 @@ class Cma:
         """float32 [P], the mean of what it draws."""
         return None if self._strategy is None else np.asarray(self._strategy.centroid, np.float32)
 
-    def update(self, gnns: Sequence[Individual]) -> bool:
+    def update(self, networks: Sequence[Individual]) -> bool:
         """Take the measured networks of a generation. Returns whether it begins anew."""
-        measured = [m for m in gnns if np.isfinite(m.score)]
+        measured = [m for m in networks if np.isfinite(m.score)]
         for m in measured:
-            assert isinstance(m.genome, Gnn)
+            assert isinstance(m.genome, Network)
             if self._best is None or m.score > self._best[0]:
                 self._best = (m.score, m.genome.weights)
         if self._best is None:
@@ -92,18 +92,18 @@ class Cma:
         if self._strategy is None:
             if self._first is None:
                 self._first = covariance(
-                    np.stack([m.genome.weights for m in gnns if isinstance(m.genome, Gnn)])
+                    np.stack([m.genome.weights for m in networks if isinstance(m.genome, Network)])
                 )
-            self._begin(len(gnns))
+            self._begin(len(networks))
             return True
-        own = [m for m in gnns if m.origin == "walk"]
+        own = [m for m in networks if m.origin == "walk"]
         if len(own) >= 2:
             self._strategy.update([_vector(m) for m in own])
         best = max((m.score for m in measured), default=-np.inf)
         if best > self._seen + MARGIN * abs(self._seen) or not np.isfinite(self._seen):
             self._seen, self._idle = best, 0
         else:
-            self._idle += len(gnns)
+            self._idle += len(networks)
         if self._idle >= self.config.patience:
             self._begin(len(own))
             return True
@@ -121,22 +121,20 @@ class Cma:
         self.number += 1
 
     def members(
-        self, slots: int, learner: Weights | None, fresh: Callable[[], Gnn], rng: np.random.Generator
+        self, slots: int, learner: Weights | None, fresh: Callable[[], Network], rng: np.random.Generator
     ) -> list[Child]:
         """The next generation's networks; the learner in the first of the slots, if there is one."""
-        guests = [] if learner is None else [Child(Gnn(learner.copy()), (), "learner", mutated=False)]
+        guests = [] if learner is None else [Child(Network(learner.copy()), (), "learner")]
         guests = guests[:slots]
         if self._strategy is None:
-            return guests + [Child(fresh(), (), "random", mutated=False) for _ in range(slots - len(guests))]
+            return guests + [Child(fresh(), (), "random") for _ in range(slots - len(guests))]
         strategy = self._strategy
         if slots - len(guests) != strategy.lambda_ and slots - len(guests) >= 2:
             strategy.lambda_ = slots - len(guests)
             strategy.computeParams(strategy.params)
         with global_random(rng):
             drawn = strategy.generate(np.asarray)[: slots - len(guests)]
-        return guests + [
-            Child(Gnn(np.asarray(weights, np.float32)), (), "walk", mutated=True) for weights in drawn
-        ]
+        return guests + [Child(Network(np.asarray(weights, np.float32)), (), "walk") for weights in drawn]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the settings."""
@@ -165,7 +163,7 @@ class Cma:
 
 
 def _vector(individual: Individual) -> _Vector:
-    assert isinstance(individual.genome, Gnn)
+    assert isinstance(individual.genome, Network)
     vector = individual.genome.weights.astype(np.float64).view(_Vector)
     vector.fitness = individual.fitness
     return vector

@@ -17,25 +17,14 @@ from hwsim.stages import Pipeline
 from policies.places import Places
 from population.cma import MOST_WEIGHTS, CmaConfig
 from population.moves import Moves, MovesConfig
-from population.operators import check_form, refers
-from population.selection import elite_count
-from population.variation import BoltzmannMutation, GnnMutation
+from population.variation import BoltzmannMutation, NetworkMutation
 from population.walk import WalkConfig
-from workloads.references import NamesCode
 
 
 @dataclass(frozen=True)
-class EvolutionConfig:
-    """Settings of the population."""
+class GenerationalConfig:
+    """Settings of generations as in Algorithm 2, see `population.generational`."""
 
-    population: Annotated[int, Doc("individuals of the population (k in EGRL; Table 2), at least 4")] = 20
-    boltzmann_fraction: Annotated[
-        float,
-        Doc(
-            "share of the population that are Boltzmann chromosomes, the others being networks (own"
-            " choice; Table 2: 0.2)"
-        ),
-    ] = 0.5
     elite_fraction: Annotated[
         float,
         Doc(
@@ -43,9 +32,6 @@ class EvolutionConfig:
             ' "generational" (published dump)'
         ),
     ] = 0.1
-    tournament: Annotated[
-        int, Doc("contestants per tournament, of which the fittest becomes a parent (published dump)")
-    ] = 3
     crossover_prob: Annotated[
         float,
         Doc('probability that a child is made by crossover or seeding, with "generational" (published dump)'),
@@ -53,14 +39,21 @@ class EvolutionConfig:
     mutation_prob: Annotated[
         float, Doc('probability that a child is mutated, with "generational" (published dump)')
     ] = 0.85
-    survival: Annotated[
-        Literal["islands", "generational"],
-        Doc(
-            '"islands" (own choice): networks walk, and chromosomes on islands compete with their'
-            ' children, see `population.local_search`; "generational": every generation replaces the one'
-            " before, as in Algorithm 2, see `population.offspring`"
-        ),
-    ] = "islands"
+    network_mutation: Annotated[NetworkMutation, Doc('see `population.variation`, with "generational"')] = (
+        field(default_factory=NetworkMutation)
+    )
+    boltzmann_mutation: Annotated[BoltzmannMutation, Doc('the same, with "generational"')] = field(
+        default_factory=BoltzmannMutation
+    )
+
+    def __post_init__(self) -> None:
+        _check_shares(self, "elite_fraction", "crossover_prob", "mutation_prob")
+
+
+@dataclass(frozen=True)
+class IslandConfig:
+    """Settings of the search on islands, see `population.island_search`."""
+
     walk: Annotated[WalkConfig, Doc('how networks of many weights move, with "islands"')] = field(
         default_factory=WalkConfig
     )
@@ -78,57 +71,49 @@ class EvolutionConfig:
             " the newest (own choice)"
         ),
     ] = 0.5
-    selection: Annotated[
-        str,
-        Doc(
-            "how parents are chosen: empty for tournaments, or a selection of DEAP by name, such as"
-            " deap.tools:selStochasticUniversalSampling, see `population.operators`"
-        ),
-        NamesCode("population.operators:check_selection", refers),
-    ] = ""
-    mating: Annotated[
-        str,
-        Doc(
-            'how two parents are crossed with "generational": empty for the paper\'s crossover, or a mating of DEAP by'
-            " name, such as deap.tools:cxUniform(indpb=0.5)"
-        ),
-        NamesCode("population.operators:check_mating", refers),
-    ] = ""
-    mutation: Annotated[
-        str,
-        Doc(
-            'how a child is mutated with "generational": empty for the paper\'s mutation, or one of DEAP by name,'
-            " such as deap.tools:mutGaussian(mu=0, sigma=0.1, indpb=0.05)"
-        ),
-        NamesCode("population.operators:check_mutation", refers),
-    ] = ""
     moves: Annotated[MovesConfig, Doc('local moves that make a chromosome\'s child, with "islands"')] = field(
         default_factory=MovesConfig
     )
-    gnn_mutation: Annotated[GnnMutation, Doc("see `population.variation`")] = field(
-        default_factory=GnnMutation
-    )
-    boltzmann_mutation: Annotated[BoltzmannMutation, Doc('the same, with "generational"')] = field(
-        default_factory=BoltzmannMutation
-    )
 
     def __post_init__(self) -> None:
-        for name in ("selection", "mating", "mutation"):
-            check_form(name, getattr(self, name))
-        if self.survival == "islands" and (self.mating or self.mutation):
-            kind = "mating" if self.mating else "mutation"
-            raise ValueError(
-                f'{kind}: expected survival = "generational", since chromosomes on islands change by local moves and'
-                ' networks walk, received survival = "islands"'
-            )
-        if not 4 <= self.population <= 10_000:
-            raise ValueError(f"population: expected 4..10000, received {self.population}")
-        for name in ("tournament", "island_size", "islands"):
+        _check_shares(self, "exploit")
+        for name in ("island_size", "islands"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, received {getattr(self, name)}")
-        for name in ("boltzmann_fraction", "elite_fraction", "crossover_prob", "mutation_prob", "exploit"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name}: expected 0..1, received {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class EvolutionConfig:
+    """Settings of the population."""
+
+    population: Annotated[int, Doc("individuals of the population (k in EGRL; Table 2), at least 4")] = 20
+    boltzmann_fraction: Annotated[
+        float,
+        Doc(
+            "share of the population that are Boltzmann chromosomes, the others being networks (own"
+            " choice; Table 2: 0.2)"
+        ),
+    ] = 0.5
+    tournament: Annotated[
+        int, Doc("contestants per tournament, of which the fittest becomes a parent (published dump)")
+    ] = 3
+    survival: Annotated[
+        Literal["islands", "generational"],
+        Doc(
+            '"islands" (own choice): networks walk, and chromosomes on islands compete with their'
+            ' children, see `population.island_search`; "generational": every generation replaces the one'
+            " before, as in Algorithm 2, see `population.generational`"
+        ),
+    ] = "islands"
+    generational: GenerationalConfig = field(default_factory=GenerationalConfig)
+    island: IslandConfig = field(default_factory=IslandConfig)
+
+    def __post_init__(self) -> None:
+        if not 4 <= self.population <= 10_000:
+            raise ValueError(f"population: expected 4..10000, received {self.population}")
+        if self.tournament < 1:
+            raise ValueError(f"tournament: expected at least 1, received {self.tournament}")
+        _check_shares(self, "boltzmann_fraction")
 
     @property
     def boltzmann_count(self) -> int:
@@ -137,8 +122,15 @@ class EvolutionConfig:
 
     @property
     def elites(self) -> int:
-        """Number of elites."""
-        return elite_count(self.population, self.elite_fraction)
+        """Number of elites: their share of the population, rounded, at least 2 and not the whole population."""
+        return min(max(2, round(self.generational.elite_fraction * self.population)), self.population - 1)
+
+
+def _check_shares(settings: object, *names: str) -> None:
+    """Raises ValueError unless each named setting lies in 0..1 (closed)."""
+    for name in names:
+        if not 0.0 <= getattr(settings, name) <= 1.0:
+            raise ValueError(f"{name}: expected 0..1, received {getattr(settings, name)}")
 
 
 @dataclass(frozen=True)

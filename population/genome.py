@@ -20,45 +20,8 @@ from numpy.typing import NDArray
 
 from policies.boltzmann import legal_choices, temperature_of_same_entropy
 
-
-def members_to_arrays(members: Sequence[Individual]) -> dict[str, Any]:
-    """Arrays over the members [M], genomes of each encoding stacked apart; parents [M, 2], -1 = none."""
-    gnns = [m.genome.weights for m in members if isinstance(m.genome, Gnn)]
-    chromosomes = [m.genome for m in members if isinstance(m.genome, Boltzmann)]
-    parents = np.full((len(members), 2), -1, dtype=np.int64)
-    for row, member in zip(parents, members, strict=True):
-        row[: len(member.parents)] = member.parents
-    arrays: dict[str, Any] = {
-        "is_gnn": np.array([m.encoding == "gnn" for m in members], dtype=np.bool_),
-        "id": np.array([m.id for m in members], dtype=np.int64),
-        "parents": parents,
-        "origin": np.array([ORIGINS.index(m.origin) for m in members], dtype=np.int8),
-        "fitness": np.array([m.score for m in members], dtype=np.float64),
-        "measured": np.array([bool(m.fitness.valid) for m in members], dtype=np.bool_),
-    }
-    if gnns:
-        arrays["weights"] = gnns  # a list, since there may be more of them in one generation than in another
-    if chromosomes:
-        arrays["prior"] = np.stack([c.prior for c in chromosomes])
-        arrays["temperature"] = np.stack([c.temperature for c in chromosomes])
-    return arrays
-
-
-def members_from_arrays(arrays: dict[str, Any]) -> list[Individual]:
-    """Inverse of `members_to_arrays`."""
-    weights = iter(arrays.get("weights", ()))
-    chromosomes = zip(arrays.get("prior", ()), arrays.get("temperature", ()), strict=True)
-    members = []
-    for i, is_gnn in enumerate(arrays["is_gnn"]):
-        genome: Genome = Gnn(next(weights).copy()) if is_gnn else Boltzmann(*map(np.copy, next(chromosomes)))
-        parents = tuple(int(p) for p in arrays["parents"][i] if p >= 0)
-        member = Individual(genome, int(arrays["id"][i]), parents, ORIGINS[int(arrays["origin"][i])])
-        members.append(member.with_fitness(float(arrays["fitness"][i])) if arrays["measured"][i] else member)
-    return members
-
-
 Floats = NDArray[np.float32]
-Encoding = Literal["gnn", "boltzmann"]
+Encoding = Literal["network", "boltzmann"]
 Origin = Literal["random", "mutation", "crossover", "seeded", "learner", "start", "centre", "walk"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
@@ -68,8 +31,8 @@ creator.create("MaximisedFitness", base.Fitness, weights=(1.0,))
 
 
 @dataclass(frozen=True, eq=False)
-class Gnn:
-    """Weights float32 [P] of a `policies.graph_unet.GraphUNet`."""
+class Network:
+    """Weights float32 [P] of a policy network: one that ranks tensors for a placer, or one that names choices."""
 
     weights: Floats
 
@@ -82,12 +45,12 @@ class Boltzmann:
     temperature: Floats
 
 
-Genome = Gnn | Boltzmann
+Genome = Network | Boltzmann
 
 
 def encoding_of(genome: Genome) -> Encoding:
     """The encoding's name."""
-    return "gnn" if isinstance(genome, Gnn) else "boltzmann"
+    return "network" if isinstance(genome, Network) else "boltzmann"
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +92,6 @@ class Child:
     genome: Genome
     parents: tuple[int, ...]
     origin: Origin
-    mutated: bool
 
 
 def random_boltzmann(num_choices: NDArray[np.int16], choices: int, rng: np.random.Generator) -> Boltzmann:
@@ -166,3 +128,43 @@ def boltzmann_from_mapping(
     others = np.maximum(legal.sum(axis=-1) - 1, 1)
     temperature = 1.0 / np.log(np.maximum(others * certainty / (1 - certainty), 1 + 1e-6))
     return Boltzmann(prior.astype(np.float32), np.minimum(temperature, HOTTEST_INIT).astype(np.float32))
+
+
+def members_to_arrays(members: Sequence[Individual]) -> dict[str, Any]:
+    """Arrays over the members [M], genomes of each encoding stacked apart; parents [M, 2], -1 = none."""
+    networks = [m.genome.weights for m in members if isinstance(m.genome, Network)]
+    chromosomes = [m.genome for m in members if isinstance(m.genome, Boltzmann)]
+    parents = np.full((len(members), 2), -1, dtype=np.int64)
+    for row, member in zip(parents, members, strict=True):
+        row[: len(member.parents)] = member.parents
+    arrays: dict[str, Any] = {
+        "is_network": np.array([m.encoding == "network" for m in members], dtype=np.bool_),
+        "id": np.array([m.id for m in members], dtype=np.int64),
+        "parents": parents,
+        "origin": np.array([ORIGINS.index(m.origin) for m in members], dtype=np.int8),
+        "fitness": np.array([m.score for m in members], dtype=np.float64),
+        "measured": np.array([bool(m.fitness.valid) for m in members], dtype=np.bool_),
+    }
+    if networks:
+        arrays["weights"] = (
+            networks  # a list, since there may be more of them in one generation than in another
+        )
+    if chromosomes:
+        arrays["prior"] = np.stack([c.prior for c in chromosomes])
+        arrays["temperature"] = np.stack([c.temperature for c in chromosomes])
+    return arrays
+
+
+def members_from_arrays(arrays: dict[str, Any]) -> list[Individual]:
+    """Inverse of `members_to_arrays`."""
+    weights = iter(arrays.get("weights", ()))
+    chromosomes = zip(arrays.get("prior", ()), arrays.get("temperature", ()), strict=True)
+    members = []
+    for i, is_network in enumerate(arrays["is_network"]):
+        genome: Genome = (
+            Network(next(weights).copy()) if is_network else Boltzmann(*map(np.copy, next(chromosomes)))
+        )
+        parents = tuple(int(p) for p in arrays["parents"][i] if p >= 0)
+        member = Individual(genome, int(arrays["id"][i]), parents, ORIGINS[int(arrays["origin"][i])])
+        members.append(member.with_fitness(float(arrays["fitness"][i])) if arrays["measured"][i] else member)
+    return members

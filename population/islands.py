@@ -2,11 +2,12 @@
 
 Sources: (mu + lambda) selection as in DEAP's eaMuPlusLambda, apart on each island; Whitley et al., "The island model
 genetic algorithm" (1999), for keeping basins apart. One pool for all would soon be full of neighbours of the best
-mapping. What a new walk of the GNNs finds is worse until local moves have improved it, and would never have children.
+mapping. What a new walk of the networks finds is worse until local moves have improved it, and would never have
+children.
 
 An island's pool holds the best of what ran there, each as a chromosome anchored on it; of individuals with equal
 fitness only the newest, so that the pool drifts along plateaus and does not fill with copies. The first island
-belongs to the start; with every walk of the GNNs a new one opens, which takes all of that walk's mappings. Children
+belongs to the start; with every walk of the networks a new one opens, which takes all of that walk's mappings. Children
 come from the best island (a share of `exploit`) or from the newest.
 """
 

@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Observation
 from policies.boltzmann import boltzmann
+from policies.network import NetworkConfig
 from policies.ranker import Rankers
 from policies.weight_vector import WeightFormat
 from population.config import Decisions
-from population.genome import Boltzmann, Encoding, Genome, Gnn, Individual, random_boltzmann
+from population.genome import Boltzmann, Encoding, Genome, Individual, Network, random_boltzmann
 
 if TYPE_CHECKING:
-    from policies.network import NetworkConfig
     from policies.stacked import StackedActor
 
 Floats = NDArray[np.float32]
 
 
 class Policies:
-    """Evaluates and makes genomes for some decisions. torch is imported where there are GNNs only."""
+    """Evaluates and makes genomes for some decisions. torch is imported where there are networks only."""
 
     def __init__(self, decisions: Decisions, actor: NetworkConfig | None, device: str) -> None:
-        """`actor` may be None where there are no GNNs; `device` is where torch evaluates them."""
+        """`actor` may be None where there are no networks; `device` is where torch evaluates them."""
         self._decisions, self._actor, self._device = decisions, actor, device
 
     @cached_property
@@ -52,33 +52,33 @@ class Policies:
 
     @property
     def weight_format(self) -> WeightFormat:
-        """Where each tensor lies in a GNN's weight vector."""
+        """Where each tensor lies in a network's weight vector."""
         own = self._stacked if self._decisions.places is None else self._rankers
         return own.weight_format
 
     @property
     def weight_format_or_none(self) -> WeightFormat | None:
-        """The weight format; None where there are no GNNs."""
+        """The weight format; None where there are no networks."""
         return None if self._actor is None else self.weight_format
 
     def draw(self, encoding: Encoding, rng: np.random.Generator) -> Genome:
         """A random genome."""
         if encoding == "boltzmann":
             return random_boltzmann(self._decisions.num_choices, self._decisions.choices, rng)
-        return self.draw_gnn(rng)
+        return self.draw_network(rng)
 
-    def draw_gnn(self, rng: np.random.Generator) -> Gnn:
-        """A random GNN."""
+    def draw_network(self, rng: np.random.Generator) -> Network:
+        """A random network."""
         own = self._stacked if self._decisions.places is None else self._rankers
-        return Gnn(own.draw(rng))
+        return Network(own.draw(rng))
 
-    def of_rule(self, rule: Floats, rng: np.random.Generator) -> Gnn:
+    def of_rule(self, rule: Floats, rng: np.random.Generator) -> Network:
         """A ranking network that begins with a linear rule."""
-        return Gnn(self._rankers.of_rule(rule, rng))
+        return Network(self._rankers.of_rule(rule, rng))
 
     def check(self, genome: Genome) -> None:
         """Raises ValueError unless the genome fits the decisions or the actor."""
-        if isinstance(genome, Gnn):
+        if isinstance(genome, Network):
             self.weight_format.check(genome.weights, "genome weights")
             return
         size = (*self._decisions.num_choices.shape, self._decisions.choices)
@@ -93,19 +93,19 @@ class Policies:
         decisions = self._decisions
         shape = (*decisions.num_choices.shape, decisions.choices)
         out = np.zeros((len(members), *shape), dtype=np.float32)
-        gnns = [i for i, m in enumerate(members) if isinstance(m.genome, Gnn)]
+        networks = [i for i, m in enumerate(members) if isinstance(m.genome, Network)]
         others = [i for i, m in enumerate(members) if isinstance(m.genome, Boltzmann)]
-        if gnns and decisions.places is not None:
-            chosen = [members[i] for i in gnns]
-            out[gnns] = decisions.places.probabilities(
+        if networks and decisions.places is not None:
+            chosen = [members[i] for i in networks]
+            out[networks] = decisions.places.probabilities(
                 self.scores(chosen, observation)[0], decisions.num_choices, decisions.choices
             )
-        elif gnns:
+        elif networks:
             from policies.graph import prepare
 
-            weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Gnn)])
+            weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Network)])
             graph = prepare(observation.edge_index, len(observation.x))
-            out[gnns] = self._stacked.probabilities(weights, observation.x, graph, decisions.num_choices)
+            out[networks] = self._stacked.probabilities(weights, observation.x, graph, decisions.num_choices)
         if others:
             genomes = [m.genome for m in members if isinstance(m.genome, Boltzmann)]
             prior = np.stack([g.prior for g in genomes])
@@ -124,10 +124,5 @@ class Policies:
             from policies.graph import prepare
 
             graph = prepare(observation.edge_index, len(observation.x))
-        weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Gnn)])
+        weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Network)])
         return self._rankers.scores(weights, places, graph)
-
-    def posterior(self, observation: Observation, member: Individual) -> Floats:
-        """Probabilities float32 [N, H, C] of one individual."""
-        found: Floats = self.probabilities([member], observation)[0]
-        return found

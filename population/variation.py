@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from policies.weight_vector import WeightFormat
-from population.genome import Boltzmann, Gnn
+from population.genome import Boltzmann, Network
 
 
 @dataclass(frozen=True)
-class GnnMutation:
+class NetworkMutation:
     """Settings of weight mutation."""
 
     fraction: Annotated[float, Doc("share of each tensor's weights that a mutation changes at most")] = 0.05
@@ -79,9 +79,9 @@ def _check(settings: object, *names: str, most: float = 1e6) -> None:
             raise ValueError(f"{name}: expected 0..{most:g}, received {getattr(settings, name)}")
 
 
-def mutate_gnn(
-    parent: Gnn, weight_format: WeightFormat, settings: GnnMutation, rng: np.random.Generator
-) -> Gnn:
+def mutate_network(
+    parent: Network, weight_format: WeightFormat, settings: NetworkMutation, rng: np.random.Generator
+) -> Network:
     """A copy of the parent with some weights of every tensor changed."""
     sizes = np.array([s.size for s in weight_format.segments])
     offsets = np.array([s.offset for s in weight_format.segments])
@@ -98,14 +98,16 @@ def mutate_gnn(
     scale = np.abs(old) * settings.strength * np.where(further, settings.super_factor, 1.0)
     weights = parent.weights.copy()
     weights[at] = np.where(reset, noise * settings.reset_sigma, old + noise * scale).astype(np.float32)
-    return Gnn(weights)
+    return Network(weights)
 
 
-def cross_gnn(first: Gnn, second: Gnn, weight_format: WeightFormat, rng: np.random.Generator) -> Gnn:
+def cross_network(
+    first: Network, second: Network, weight_format: WeightFormat, rng: np.random.Generator
+) -> Network:
     """First's weights before a random row boundary, second's from there on; never a mere copy of one."""
     starts = weight_format.row_starts[1:]
     cut = int(rng.choice(starts)) if len(starts) else 0
-    return Gnn(np.concatenate([first.weights[:cut], second.weights[cut:]]))
+    return Network(np.concatenate([first.weights[:cut], second.weights[cut:]]))
 
 
 def mutate_boltzmann(

@@ -1,4 +1,4 @@
-"""The walk of a GNN population: mirrored perturbations around a centre, which moves along the estimated gradient.
+"""The walk of a network population: mirrored perturbations around a centre, which moves along the estimated gradient.
 
 Source: Salimans et al., "Evolution strategies as a scalable alternative to reinforcement learning" (2017):
 Algorithm 1 with mirrored perturbations and rank-shaped fitness (section 2.1), Adam on the estimate (section 4).
@@ -27,10 +27,8 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from policies.weight_vector import Weights
-from population.genome import Child, Gnn, Individual
+from population.genome import Child, Individual, Network
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
-"""Adam's decay rates and its guard against division by zero (its authors' values)."""
 MARGIN = 1e-4
 """A reward is better if it exceeds the best by this share of its size: less is not worth waiting for."""
 
@@ -71,32 +69,44 @@ def estimate(reward: NDArray[np.float64], noise: Weights, sigma: float) -> Weigh
     return np.asarray(difference @ noise / np.float32(2 * pairs * sigma), dtype=np.float32)
 
 
-@dataclass
 class Ascent:
-    """Adam on estimates: first and second moment float32 [P] of those so far."""
+    """Adam on estimates of P weights; torch is imported where there is something to move."""
 
-    first: Weights
-    second: Weights
-    steps: int = 0
+    def __init__(self, size: int) -> None:
+        """Before the first step of P = `size` weights."""
+        import torch
+
+        from policies.adam import Adam
+
+        self._from_numpy = torch.from_numpy
+        self._moved = torch.zeros(size)
+        self._adam = Adam([self._moved], 1.0)
 
     @staticmethod
     def of(size: int) -> Ascent:
         """Before the first step of P = `size` weights."""
-        return Ascent(np.zeros(size, np.float32), np.zeros(size, np.float32))
+        return Ascent(size)
 
     def step(self, gradient: Weights, learning_rate: float) -> Weights:
         """By how much the weights move, float32 [P]; upwards."""
-        self.steps += 1
-        self.first = self.first + np.float32(1 - BETA1) * (gradient - self.first)
-        self.second = self.second + np.float32(1 - BETA2) * (gradient * gradient - self.second)
-        rate = learning_rate * (1 - BETA2**self.steps) ** 0.5 / (1 - BETA1**self.steps)
-        scale = np.float32(rate) / (np.sqrt(self.second) + np.float32(EPSILON))
-        return np.asarray(scale * self.first, dtype=np.float32)
+        self._moved.zero_()
+        self._moved.grad = self._from_numpy(-np.asarray(gradient, np.float32))
+        self._adam.learning_rate = learning_rate
+        self._adam.step()
+        return self._moved.numpy().copy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Adam's."""
+        return self._adam.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._adam.load_state_dict(state)
 
 
 @dataclass
 class Walk:
-    """Where the GNNs of a population are; without a `centre` they are scouting.
+    """Where the networks of a population are; without a `centre` they are scouting.
 
     Attributes:
         config: see `WalkConfig`.
@@ -105,6 +115,7 @@ class Walk:
         best: best reward of this walk.
         idle: evaluations since it was found.
         number: how many walks have begun.
+        slope: length of the last estimate of the gradient; NaN before the first.
     """
 
     config: WalkConfig
@@ -113,16 +124,17 @@ class Walk:
     best: float = -np.inf
     idle: int = 0
     number: int = 0
+    slope: float = np.nan
     _best_scout: tuple[float, Weights] | None = field(default=None, repr=False)
 
-    def update(self, gnns: Sequence[Individual]) -> bool:
-        """Move the centre by the measured GNNs of a generation, pairs in order. Returns whether a new walk begins."""
-        scouts = [m for m in gnns if m.origin != "walk" and np.isfinite(m.score)]
+    def update(self, networks: Sequence[Individual]) -> bool:
+        """Move the centre by a generation of measured networks, pairs in order. Returns whether a new walk begins."""
+        scouts = [m for m in networks if m.origin != "walk" and np.isfinite(m.score)]
         for scout in scouts:
             self._remember(scout)
         if self.centre is None:
             return self._begin()
-        pairs = [m for m in gnns if m.origin == "walk"]
+        pairs = [m for m in networks if m.origin == "walk"]
         if pairs:
             self._move(pairs)
         # Less than the margin is not worth waiting for.
@@ -137,67 +149,75 @@ class Walk:
         return False
 
     def members(
-        self, slots: int, learner: Weights | None, fresh: Callable[[], Gnn], rng: np.random.Generator
+        self, slots: int, learner: Weights | None, fresh: Callable[[], Network], rng: np.random.Generator
     ) -> list[Child]:
-        """The next generation's GNNs: mirrored pairs and, in an odd slot, the centre; or scouts, the learner first."""
+        """The next networks: mirrored pairs and, in an odd slot, the centre; or scouts, the learner first."""
         children: list[Child] = []
         if self.centre is None:
             if learner is not None and slots and self.number % 2:
-                children.append(Child(Gnn(learner.copy()), (), "learner", mutated=False))
-            return children + [
-                Child(fresh(), (), "random", mutated=False) for _ in range(slots - len(children))
-            ]
+                children.append(Child(Network(learner.copy()), (), "learner"))
+            return children + [Child(fresh(), (), "random") for _ in range(slots - len(children))]
         if slots % 2:
-            children.append(Child(Gnn(self.centre.copy()), (), "centre", mutated=False))
+            children.append(Child(Network(self.centre.copy()), (), "centre"))
         pairs = slots // 2
         noise = rng.standard_normal((pairs, len(self.centre)), dtype=np.float32)
         step = np.float32(self.config.sigma) * noise
         around = [*(self.centre + step), *(self.centre - step)]
-        return children + [Child(Gnn(weights), (), "walk", mutated=True) for weights in around]
+        return children + [Child(Network(weights), (), "walk") for weights in around]
 
     def _remember(self, scout: Individual) -> None:
         """Keep the best scout since the last walk began; the newest, if several are equal."""
-        assert isinstance(scout.genome, Gnn)
+        assert isinstance(scout.genome, Network)
         if scout.origin != "centre" and (self._best_scout is None or scout.score >= self._best_scout[0]):
             self._best_scout = (scout.score, scout.genome.weights)
+
+    def begin_at(self, weights: Weights, reward: float = -np.inf) -> None:
+        """Begin a walk at weights float32 [P], whose reward is the one to exceed."""
+        self.centre, self.ascent = weights, Ascent.of(len(weights))
+        self.best, self.idle, self._best_scout = reward, 0, None
+        self.number += 1
 
     def _begin(self) -> bool:
         """Go to the best scout; where there is none (nothing ran, or no room for one), scout on."""
         if self._best_scout is None:
             return False
-        self.centre = self._best_scout[1]
-        self.ascent = Ascent.of(len(self.centre))
-        self.best, self.idle, self._best_scout = self._best_scout[0], 0, None
-        self.number += 1
+        reward, weights = self._best_scout
+        self.begin_at(weights, reward)
         return True
 
     def _move(self, pairs: Sequence[Individual]) -> None:
         """Move the centre by one step of Adam; `pairs` are all +, then all -."""
         assert self.centre is not None
         assert self.ascent is not None
-        weights = np.stack([m.genome.weights for m in pairs if isinstance(m.genome, Gnn)])
+        weights = np.stack([m.genome.weights for m in pairs if isinstance(m.genome, Network)])
         half = len(weights) // 2
         # The noise was not stored: it is half the difference of a pair, in units of sigma.
         noise = (weights[:half] - weights[half:]) / np.float32(2 * self.config.sigma)
         direction = estimate(np.array([m.score for m in pairs]), noise, self.config.sigma)
+        self.slope = float(np.linalg.norm(direction))
         self.centre = self.centre + self.ascent.step(direction, self.config.learning_rate)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the settings."""
         return {
             "centre": self.centre,
-            "ascent": None if self.ascent is None else dict(vars(self.ascent)),
+            "ascent": None if self.ascent is None else self.ascent.state_dict(),
             "best": self.best,
             "idle": self.idle,
             "number": self.number,
+            "slope": self.slope,
             "scouted": None if self._best_scout is None else list(self._best_scout),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`."""
         self.centre = state["centre"]
-        self.ascent = None if state["ascent"] is None else Ascent(**state["ascent"])
+        self.ascent = None
+        if self.centre is not None:
+            self.ascent = Ascent.of(len(self.centre))
+            self.ascent.load_state_dict(state["ascent"])
         self.best, self.idle, self.number = float(state["best"]), int(state["idle"]), int(state["number"])
+        self.slope = float(state["slope"])
         self._best_scout = (
             None if state["scouted"] is None else (float(state["scouted"][0]), state["scouted"][1])
         )

@@ -20,7 +20,7 @@ FAST = ["--method", "annealing", "--quiet"]
 TINY = [
     "--set", "method.network.width=8", "--set", "method.network.depth=2", "--set", "method.network.attention_heads=2",
     "--set", "method.critic.width=8",
-    "--set", "method.critic.steps=2", "--set", "method.critic.most=16",
+    "--set", "method.profile_model.steps=2", "--set", "method.profile_model.most=16",
 ]  # fmt: skip
 """Networks and searches small enough for tests; `pg` has the first eight words, `ea` the first six."""
 

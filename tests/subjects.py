@@ -64,9 +64,9 @@ SMALL: dict[str, dict[str, Any]] = {
         "network.attention_heads": 2,
         "learner.critic.width": 8,
         "learner.sac.batch": 4,
-        "critic.steps": 5,
-        "critic.most": 16,
-        "critic.proposals": 3,
+        "profile_model.steps": 5,
+        "profile_model.most": 16,
+        "profile_model.proposals": 3,
     },
     "ea": {"network.width": 8, "network.depth": 2, "network.attention_heads": 2},
     "rank": {"width": 8, "training.samples": 4, "training.rounds": 20},
@@ -97,7 +97,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, SMALL.get(name, {})) for name in METHODS if name not in ONE_SHOT},
     "annealing-chains": ("annealing", {"chains": 4}),
     "annealing-distributions": ("annealing", {"space": "distributions"}),
-    "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),
     "egrl-twin": ("egrl", {**SMALL["egrl"], "twin": "on"}),
     "egrl-ragged-rounds": ("egrl", {**SMALL["egrl"], "evolution.population": 7, "learner.rollouts": 2}),
     "es-ragged-rounds": ("es", {**SMALL["es"], "pairs": 3, "readout": "sample"}),
@@ -107,7 +106,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "ppo-ragged-rounds": ("ppo", {**SMALL["ppo"], "rollouts": 7, "draw": "problem", "credit": "ran"}),
     "ea-boltzmann": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 1.0}),
-    "ea-gnn": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 0.0}),
+    "ea-network": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 0.0}),
 }
 """Method variants that the suite runs: name -> (method, settings)."""
 

@@ -160,7 +160,7 @@ def test_variants_of_another_problem_are_refused(tmp_path, capsys):
 
 
 @pytest.mark.exhaustive
-def test_the_critic_of_loads_is_measured_beside_one_that_learns_nothing_and_without_rules():
+def test_the_profile_model_of_loads_is_measured_beside_one_that_learns_nothing_and_without_rules():
     learned = terms.run("mcm", "conv_lstm", "exact", 0, 50)["chosen"]["50"]
     plain = terms.run("mcm", "conv_lstm", "alone", 0, 50)["chosen"]["50"]
     untrained = terms.run("mcm", "conv_lstm", "untrained", 0, 21)["chosen"]["21"]

@@ -62,7 +62,7 @@ FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "plugins", "tools"
 SMALL = shlex.split(
     "--threads 1 --set method.network.width=8 --set method.network.depth=2"
     " --set method.network.attention_heads=2 --set method.critic.width=8"
-    " --set method.critic.use=off"
+    " --set method.profile_model.use=off"
 )
 """Networks small enough for tests."""
 OWN_CODE = ("extending.md",)
@@ -266,6 +266,10 @@ def test_what_a_run_prints_is_shown(story, text):
         "rest": 1e-5,
         "known": True,
     }  # of all generations
+    document["members"] = {
+        "profile_model": 0.02,
+        "population and learner": 0.98,
+    }  # of the settings as they come
     printed = summary.sentence(document, f"runs/{run.name}")
     shown = next(block for block in blocks(text, "text") if block.startswith("bert on nnpi, egrl"))
     hint = exact_hint({"problem": "nnpi", "method": "egrl", "gap": 0.01})

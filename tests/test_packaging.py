@@ -216,7 +216,9 @@ def test_starting_loads_nothing_heavy(program):
 def test_a_run_loads_only_what_it_searches_with(tmp_path, method, unneeded):
     argv = ["run", "--workload", "alexnet", "--gens", "2", "--method", method, "--quiet"]
     argv += (
-        ["--set", "method.gradient_steps=0.1", "--set", "method.critic.most=16"] if method == "egrl" else []
+        ["--set", "method.gradient_steps=0.1", "--set", "method.profile_model.most=16"]
+        if method == "egrl"
+        else []
     )
     argv += ["--out", str(tmp_path / "run")]
     loaded = modules_after(f"from egrl.cli.main import main\nassert main({argv!r}) == 0")

@@ -47,9 +47,9 @@ WORKLOADS = {
 }
 UNET = ("network.width=8", "network.depth=2", "network.attention_heads=2")
 LEARNER = ("learner.critic.width=8", "learner.sac.batch=4")
-CRITIC = ("critic.steps=5", "critic.most=16", "critic.proposals=3")
+PROFILE_MODEL = ("profile_model.steps=5", "profile_model.most=16", "profile_model.proposals=3")
 SMALL: dict[str, tuple[str, ...]] = {
-    "egrl": (*UNET, *LEARNER, *CRITIC),
+    "egrl": (*UNET, *LEARNER, *PROFILE_MODEL),
     "ea": UNET,
     "pg": (*UNET, *LEARNER),
     "ppo": (

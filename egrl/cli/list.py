@@ -165,4 +165,7 @@ def command(kind: str, of: str | None, as_json: bool) -> int:
         width = max((len(str(entry["name"])) for entry in found), default=0)
         for entry in found:
             click.echo(f"{entry['name']!s:<{width}}  {entry['summary']}")
+            members = entry.get("members")
+            for name, summary in members.items() if isinstance(members, dict) else ():
+                click.echo(f"{'':<{width}}    {name}: {summary}")
     return 0

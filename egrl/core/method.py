@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +65,14 @@ class Method(ABC):
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Take the results of a batch, in the order of its rows; `proposals` has their tickets."""
         return
+
+    def observe(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Take the results of a batch that another member of a portfolio asked for (`egrl.methods.portfolio`)."""
+        return
+
+    def shares(self) -> Mapping[str, float]:
+        """Of a portfolio, each member's share of the evaluations so far, by its name; they add up to 1."""
+        return {}
 
     def metrics(self) -> Mapping[str, float]:
         """Numbers for the row of a generation, by name: always the same names, NaN if there is no value yet."""
@@ -146,7 +154,6 @@ class Context:
         threads: of a learner's tensor operations.
         device: torch device of the networks.
         generation_evals: evaluations per generation; the default batch size of methods.
-        number: position in the run of the first of `problems`.
         model_use: counts what a method computes with the simulator in addition to its evaluations.
         seconds: the run's time limit, if its budget is in seconds. Only a solver may use it, as its time limit: nothing
             else that is proposed depends on the budget.
@@ -161,7 +168,6 @@ class Context:
     threads: int = 1
     device: str = "cpu"
     generation_evals: int = GENERATION
-    number: int = 0
     model_use: ModelUse = field(default_factory=ModelUse)
     seconds: float | None = None
     rules: Sequence[Mapping16] = ()
@@ -169,18 +175,8 @@ class Context:
 
     def generator(self, stream: str) -> np.random.Generator:
         """A generator of its own for each named stream of the run's seed."""
-        apart = [self.number] if self.number else []
-        return np.random.Generator(np.random.PCG64([self.seed, *stream.encode(), *apart]))
+        return np.random.Generator(np.random.PCG64([self.seed, *stream.encode()]))
 
     def keys(self, stream: int, first: int, count: int) -> Keys:
         """uint64 [count], the keys of `egrl.core.keys` for the rows `first`, `first` + 1, … of a method."""
-        return run_keys(self.seed, np.arange(first, first + count) + (self.number << 40), stream)
-
-    def part(self, number: int) -> Context:
-        """The context of a method for one of the problems."""
-        return replace(
-            self,
-            problems=self.problems[number : number + 1],
-            start=self.start[number : number + 1],
-            number=self.number + number,
-        )
+        return run_keys(self.seed, np.arange(first, first + count), stream)

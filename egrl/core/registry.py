@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from egrl.core.method import Context, Method
-from egrl.core.several import Several
 from hwsim.capabilities import HasObservation
 from hwsim.problem import Problem
 
@@ -28,17 +27,21 @@ MOST_PAIRS = 2**27
 class MethodEntry:
     """A method in the registry: its module, which is imported when the method is used, and a summary in one line.
 
-    A family of methods, `NAME:VARIANT`, names a function of its module that takes the variant ("": its default).
+    A family of methods, `NAME:VARIANT`, names a function of its module that takes the variant ("": its default). Others
+    name a definition of their module. A portfolio names its members, and says when each takes part.
     """
 
     module: str
     summary: str
     family: str = ""
+    definition: str = "DEFINITION"
+    members: Mapping[str, str] = field(default_factory=dict)
 
     def load(self, variant: str = "") -> MethodDefinition:
         """Import the method. InputError where a family has no such variant."""
         module = importlib.import_module(self.module)
-        found: MethodDefinition = getattr(module, self.family)(variant) if self.family else module.DEFINITION
+        named = getattr(module, self.family or self.definition)
+        found: MethodDefinition = named(variant) if self.family else named
         return found
 
 
@@ -67,10 +70,10 @@ class MethodDefinition:
     pretraining: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, context: Context, config: Any) -> Method:
-        """The method for these problems. A method for one problem serves several with one instance per problem."""
-        if self.several or len(context.problems) == 1:
-            return self.make(context, config)
-        return Several(context, lambda part: self.make(part, config))
+        """The method for these problems. ValueError if there are several and it is made for one."""
+        if len(context.problems) > 1 and not self.several:
+            raise ValueError(f"problems: expected one, received {len(context.problems)}")
+        return self.make(context, config)
 
 
 def serves_all(problem: Problem) -> str | None:

@@ -13,12 +13,17 @@ from workloads.references import failed
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
-        "egrl.methods.hybrid.egrl",
-        "population of Graph U-Nets and Boltzmann chromosomes (tables of probabilities), with a discrete SAC learner,"
-        " and with the twin where a board measures",
+        "egrl.methods.portfolio.named",
+        "a portfolio, whose members share the evaluations by what they find",
+        definition="EGRL",
+        members={
+            "population and learner": "EGRL's Algorithm 2: networks and chromosomes, and a discrete SAC learner",
+            "profile model": "learns what every part of a cost takes; where evaluations have profiles",
+            "twin": "learns what the chip file has wrong; where a board measures",
+        },
     ),
-    "ea": MethodEntry("egrl.methods.hybrid.ea", "the population of `egrl` alone"),
-    "pg": MethodEntry("egrl.methods.hybrid.pg", "the SAC learner of `egrl` alone"),
+    "ea": MethodEntry("egrl.methods.portfolio.named", "the population of `egrl` alone", definition="EA"),
+    "pg": MethodEntry("egrl.methods.portfolio.named", "the SAC learner of `egrl` alone", definition="PG"),
     "rank": MethodEntry(
         "egrl.methods.rank.method",
         "one ranking network, which a placer reads, trained by the gradient of its scores",
@@ -87,9 +92,13 @@ def find_method(name: str) -> MethodDefinition:
 
 
 def list_methods() -> list[dict[str, object]]:
-    """Name and summary of every method, those of plug-ins included."""
+    """Name and summary of every method, those of plug-ins included, and the members of portfolios."""
     own = {name: entry.summary for name, entry in METHODS.items()}
-    return plugins.listing(KIND, own, _summary)
+    found = plugins.listing(KIND, own, _summary)
+    for entry in found:
+        if (own_entry := METHODS.get(str(entry["name"]))) is not None and own_entry.members:
+            entry["members"] = dict(own_entry.members)
+    return found
 
 
 def is_method(thing: object) -> bool:

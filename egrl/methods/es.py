@@ -1,23 +1,19 @@
 """ES: evolution strategies on the weights of one graph network.
 
-Source: Salimans et al., "Evolution strategies as a scalable alternative to reinforcement learning" (2017): Algorithm 1
-with mirrored (antithetic) perturbations and rank-shaped fitness (section 2.1), Adam on the estimate (section 4).
+Source: Salimans et al. (2017), as in `population.walk`, which is the algorithm: a walk that is never given up.
 
-    round: the mean weights w, and w +- sigma * e_i for `pairs` draws e_i ~ N(0, I), each measured once
-    r = centred ranks of the 2 * pairs rewards, from -0.5 to 0.5; g = sum_i (r_i+ - r_i-) * e_i / (2 * pairs * sigma)
-    w moves by one step of Adam along g
+    round: the centre w of the walk, and w +- sigma * e_i for `pairs` draws e_i ~ N(0, I), each measured once
+    w moves by one step of Adam along the estimate
 
 On several workloads, every network of a round is measured on each of them, and its reward is the mean of its log
 speedups: one policy for all (`egrl pretrain`).
 
 Deviations:
-- The mean is measured every round, as the policy to deploy; its reward does not enter the estimate.
-- Equal rewards share their mean rank, so that a round in which nothing differs moves nothing (the paper's ranking
-  breaks ties by position). Failed measurements share the last rank.
-- No weight decay, no virtual batch normalisation (layers are normalised by themselves).
+- Those of `population.walk`.
+- The centre is measured every round, as the policy to deploy; its reward does not enter the estimate.
 - A network proposes its most probable choices (`readout = "greedy"`), or draws from its probabilities ("sample").
-- Where a start mapping was measured, the first round leaves out the mean; weights learn nothing from the start.
-- With `scouts`, the first mean is the best of that many random networks (the policy of `--init` among them).
+- Where a start mapping was measured, the first round leaves out the centre; weights learn nothing from the start.
+- With `scouts`, the walk begins at the best of that many random networks (the policy of `--init` among them).
 """
 
 from __future__ import annotations
@@ -44,7 +40,8 @@ from policies.network import NetworkConfig
 from policies.stacked import StackedActor
 from policies.store import StoredPolicy, actor_policy
 from policies.weight_vector import Weights
-from population.walk import Ascent, estimate
+from population.genome import Child, Individual, Network
+from population.walk import Walk, WalkConfig
 
 
 @dataclass(frozen=True)
@@ -55,12 +52,12 @@ class EsConfig:
         int,
         Ge(1),
         Le(10_000),
-        Doc("mirrored pairs of perturbations per round; 10 pairs and the mean make 21 evaluations"),
+        Doc("mirrored pairs of perturbations per round; 10 pairs and the centre make 21 evaluations"),
     ] = 10
     sigma: Annotated[float, Gt(0), Lt(100), Doc("standard deviation of the perturbation of each weight")] = (
         0.02
     )
-    learning_rate: Annotated[float, Gt(0), Lt(100), Doc("step size of Adam, which moves the mean")] = 0.01
+    learning_rate: Annotated[float, Gt(0), Lt(100), Doc("step size of Adam, which moves the centre")] = 0.01
     readout: Annotated[
         Literal["greedy", "sample"],
         Doc(
@@ -72,10 +69,7 @@ class EsConfig:
         int,
         Ge(0),
         Le(10_000),
-        Doc(
-            "random networks of which the best becomes the first mean; 0: the first mean is one"
-            " random network"
-        ),
+        Doc("random networks at the best of which the walk begins; 0: it begins at one random network"),
     ] = 0
     network: Annotated[NetworkConfig, Doc("the actor")] = field(default_factory=NetworkConfig)
 
@@ -83,6 +77,8 @@ class EsConfig:
 METRICS = ("deployable_speedup", "perturbed_reward", "estimate_norm")
 SLOWEST = 0.01
 """The speedup that stands for a mapping that did not run, where a mean over workloads is taken."""
+FOREVER = 2**62
+"""Patience of a walk that is never given up."""
 
 
 @dataclass
@@ -92,8 +88,8 @@ class _Round:
     Attributes:
         mapping: for each workload int16 [K, N, H].
         networks: K.
-        scouting: whether the networks are scouts; else they are the mean, all w + sigma e, all w - sigma e.
-        mean: whether the mean is among them.
+        scouting: whether the networks are scouts; else they are those of the walk.
+        centre: whether the walk's centre is the first of them.
         reward, speedup: float64 [P * K], workload after workload; NaN where a measurement failed.
         told: how many workloads.
     """
@@ -101,7 +97,7 @@ class _Round:
     mapping: list[Mapping16]
     networks: int
     scouting: bool
-    mean: bool
+    centre: bool
     reward: NDArray[np.float64]
     speedup: NDArray[np.float64]
     told: int = 0
@@ -136,24 +132,34 @@ class Es(Method):
             context.device,
         )
         self._init = policy_fit.init_weights(context, config.network)
-        first = context.generator("es weights")
-        self._weights = self._actor.draw(first) if self._init is None else self._init
-        self._adam = Ascent.of(self._actor.weight_format.size)
+        self._walk = Walk(WalkConfig(config.sigma, config.learning_rate, FOREVER))
+        first = self._actor.draw(context.generator("es weights")) if self._init is None else self._init
+        self._scouts = [first]
+        if config.scouts:
+            rng = context.generator("es scouts")
+            self._scouts += [self._actor.draw(rng) for _ in range(config.scouts - 1)]
+        else:
+            self._walk.begin_at(first)
         self._proposed = 0
         self._rounds = 0
         self._current: _Round | None = None
         self._metrics: dict[str, float] = {}
 
-    def _noise(self, number: int) -> Weights:
-        """The perturbations float32 [pairs, P] of a round: the same whenever they are asked for."""
-        rng = self._context.generator(f"es round {number}")
-        return rng.standard_normal((self._config.pairs, self._actor.weight_format.size), dtype=np.float32)
+    @property
+    def _weights(self) -> Weights:
+        """The centre float32 [P]; the first of the scouts before there is one."""
+        return self._scouts[0] if self._walk.centre is None else self._walk.centre
 
-    def _scouts(self) -> Weights:
-        """The networks float32 [scouts, P] of which the best is the first mean: always the same ones."""
-        rng = self._context.generator("es scouts")
-        others = [self._actor.draw(rng) for _ in range(self._config.scouts - 1)]
-        return np.stack([self._weights, *others])
+    def _networks(self, centre: bool) -> list[Child]:
+        """The networks of the round: the same whenever they are asked for."""
+        if self._walk.centre is None:
+            return [Child(Network(weights), (), "random") for weights in self._scouts]
+        rng = self._context.generator(f"es round {self._rounds}")
+        return self._walk.members(2 * self._config.pairs + centre, None, self._none, rng)
+
+    @staticmethod
+    def _none() -> Network:
+        raise ValueError("members: expected a walk with a centre, received one without")
 
     def ask(self) -> Proposals:
         """The current round on the next workload; a new round once all of it has been told."""
@@ -163,15 +169,9 @@ class Es(Method):
         return proposals(self._current.mapping[self._current.told], "es", self._current.told)
 
     def _next_round(self) -> _Round:
-        scouting = self._config.scouts > 0 and self._proposed == 0
-        if scouting:
-            weights = self._scouts()
-        else:
-            step = np.float32(self._config.sigma) * self._noise(self._rounds)
-            weights = np.concatenate([self._weights[None], self._weights + step, self._weights - step])
-        mean = scouting or self._proposed > 0 or all(start is None for start in self._context.start)
-        if not mean:
-            weights = weights[1:]
+        scouting = self._walk.centre is None
+        centre = not scouting and (self._proposed > 0 or all(start is None for start in self._context.start))
+        weights = np.stack([_weights_of(child) for child in self._networks(centre)])
         mapping = []
         for problem, seen in zip(self._problems, self._seen, strict=True):
             graph = prepare(seen.edge_index, len(seen.x))
@@ -183,22 +183,21 @@ class Es(Method):
             mapping.append(sample(problem, probabilities, keys))
             self._proposed += len(weights)
         unknown = np.full(len(mapping) * len(weights), np.nan)
-        return _Round(mapping, len(weights), scouting, mean, unknown, unknown.copy())
+        return _Round(mapping, len(weights), scouting, centre, unknown, unknown.copy())
 
     def _step(self) -> None:
-        """Move the mean by what the last round showed."""
+        """Move the walk by what the last round showed."""
         current = self._current
         if current is None:
             return
-        score = current.score()
-        if current.scouting:
-            best = int(np.argmax(np.where(np.isfinite(score), score, -np.inf)))
-            self._weights = self._scouts()[best]
-            return
-        direction = estimate(score[int(current.mean) :], self._noise(self._rounds), self._config.sigma)
-        self._weights = self._weights + self._adam.step(direction, self._config.learning_rate)
-        self._metrics["estimate_norm"] = float(np.linalg.norm(direction))
-        self._rounds += 1
+        children = zip(self._networks(current.centre), current.score(), strict=True)
+        self._walk.update(
+            [Individual(c.genome, k, (), c.origin).with_fitness(s) for k, (c, s) in enumerate(children)]
+        )
+        if self._walk.centre is None:  # no scout ran
+            self._walk.begin_at(self._scouts[0])
+        self._metrics["estimate_norm"] = self._walk.slope
+        self._rounds += not current.scouting
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Keep what was measured on a workload; a failed measurement has no reward."""
@@ -213,11 +212,11 @@ class Es(Method):
             self._note(current)
 
     def _note(self, current: _Round) -> None:
-        """Metrics of a measured round; the mean's speedup is a geometric mean over workloads."""
+        """Metrics of a measured round; the centre's speedup is a geometric mean over workloads."""
         by_network = current.reward.reshape(-1, current.networks)
-        perturbed = by_network[:, int(current.mean and not current.scouting) :]
+        perturbed = by_network[:, int(current.centre) :]
         finite = perturbed[np.isfinite(perturbed)]
-        if current.mean and not current.scouting:
+        if current.centre:
             own = current.speedup.reshape(-1, current.networks)[:, 0]
             self._metrics["deployable_speedup"] = (
                 float(np.exp(np.log(own).mean())) if (own > 0).all() else 0.0
@@ -225,18 +224,17 @@ class Es(Method):
         self._metrics["perturbed_reward"] = float(finite.mean()) if len(finite) else np.nan
 
     def metrics(self) -> Mapping[str, float]:
-        """The mean's speedup, the perturbed ones' mean reward and the length of the last estimate."""
+        """The centre's speedup, the perturbed ones' mean reward and the length of the last estimate."""
         return {name: self._metrics.get(name, np.nan) for name in METRICS}
 
     def policy(self) -> StoredPolicy | None:
-        """The mean weights."""
+        """The centre of the walk."""
         return actor_policy(self._weights, self._config.network, seed=self._context.seed, **self._fit)
 
     def state_dict(self) -> dict[str, Any]:
-        """Mean, moments, the round under way; perturbations and scouts follow from the seed."""
+        """The walk and the round under way; perturbations and scouts follow from the seed."""
         return {
-            "weights": self._weights,
-            "adam": vars(self._adam),
+            "walk": self._walk.state_dict(),
             "proposed": self._proposed,
             "rounds": self._rounds,
             "round": None if self._current is None else vars(self._current),
@@ -245,10 +243,15 @@ class Es(Method):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self._weights, self._adam = state["weights"], Ascent(**state["adam"])
+        self._walk.load_state_dict(state["walk"])
         self._proposed, self._rounds = state["proposed"], state["rounds"]
         self._current = None if state["round"] is None else _Round(**state["round"])
         self._metrics = dict(state["metrics"])
+
+
+def _weights_of(child: Child) -> Weights:
+    assert isinstance(child.genome, Network)
+    return child.genome.weights
 
 
 DEFINITION = MethodDefinition(

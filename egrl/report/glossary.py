@@ -26,13 +26,13 @@ MEANINGS = {
     "overhead": "starting the op takes longer than its work",
     "source": "the part of the method that proposed a mapping",
     "start": "the mapping that the search began with",
-    "gnn": "proposed by a graph neural network of the population",
+    "network": "among sources: proposed by a policy network of the population",
     "boltzmann": "proposed by a member of the population that is a table of preferences, not a network",
     "exact": "proposed by the solver of the chip file's model",
     "nominal": "the solution of the chip file's model, before anything was learned of the board",
     "learner": "proposed by the network that learns by gradients (SAC)",
     "twin": "proposed by the learned model of the board",
-    "critic": "proposed by the learned model of the time of every op, or of loads or instructions",
+    "profile model": "proposed by the learned model of the time of every op, or of loads or instructions",
     "fingerprint": "a digest of all that a cost depends on: equal fingerprints, comparable runs",
 }
 """One sentence per word, in the order of a page."""

@@ -14,6 +14,7 @@ from egrl.methods.twin.data import gather
 from egrl.methods.twin.posterior import Beliefs, fit
 from egrl.report.explaining import TWIN
 from egrl.runs.past_run import Evaluations, PastRun, course_of
+from egrl.runs.summary import members_text
 from egrl.runs.text import about_of, counted
 from hwsim.capabilities import HasModel
 from hwsim.family import Family, HasFamily
@@ -29,6 +30,8 @@ def searching(run: PastRun) -> list[Section]:
     short, evaluations = is_short(run), run.evaluations()
     found: list[Section] = [] if short else [curves([run])]
     sources = _sources(evaluations)
+    if members := members_text(run.summary):
+        sources = dataclasses.replace(sources, says=f"{sources.says} {members[0].upper()}{members[1:]}.")
     if short:
         sources = dataclasses.replace(sources, says=f"{_short(run)} {sources.says}")
     return [*found, sources, *predictions(run, evaluations)]

@@ -150,5 +150,7 @@ def _conclude(
         progress.note(text, quiet)
     champion = reached.champions[0]
     with progress.note_if_slow(f"proving a bound, {seconds:g} s at most", quiet):
-        document = summary.summarise(run.config, problem, reached, archive, end, baseline_cost, table, proved)
+        document = summary.summarise(
+            run.config, problem, reached, archive, end, baseline_cost, table, proved, run.method.shares()
+        )
     return document, None if champion is None else champion.mapping

@@ -95,6 +95,7 @@ class _Summary(TypedDict):
     budget: NotRequired[dict[str, Any]]
     evaluator: NotRequired[_Evaluator]
     generation_evals: NotRequired[Count]
+    members: NotRequired[dict[str, Number]]
     model_calls: NotRequired[Number]
     model_seconds: NotRequired[Number]
     reward_bound: NotRequired[Number]
@@ -130,6 +131,7 @@ def summarise(
     baseline_cost: float | None = None,
     evaluator: Mapping[str, Any] | None = None,
     proved: Bound = UNPROVED,
+    members: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """The summary of a run on one problem, which ended for the reason `end`.
 
@@ -138,7 +140,7 @@ def summarise(
     Where rewards are bounded there are `reward_bound` and `reward_gap`, bound - best reward, null if nothing was found.
     `baseline_cost` is what the baseline was measured to take beside the best; None: what the problem says. `evaluator`
     is the table of that name, where one measured: bounds are the model's and say nothing of its costs. What is `proved`
-    already is not proved again.
+    already is not proved again. `members`: of a portfolio, each member's share of the evaluations.
     """
     champion = state.champions[0]
     begun = time.monotonic()
@@ -164,6 +166,7 @@ def summarise(
         "generations": state.generation,
         "generation_evals": config.run.generation_evals,
         "evaluations": len(archive),
+        **({"members": {name: round(share, 4) for name, share in members.items()}} if members else {}),
         "seconds": round(state.seconds, 3),
         "model_calls": round(state.model_calls, 3),
         "model_seconds": round(state.model_seconds, 3),
@@ -276,6 +279,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
         about.uncounted,
         advice(summary, kept),
         count,
+        members_text(summary),
         _sooner(summary),
         f"run folder: {folder}",
     ]
@@ -291,6 +295,15 @@ def _spent(summary: Mapping[str, Any]) -> str:
     if evaluations < generations * summary.get("generation_evals", GENERATION):
         return f"{spent}; that is all that the method has to propose"
     return f"{counted(generations, 'generation')}, {spent}"
+
+
+def members_text(summary: Mapping[str, Any]) -> str:
+    """Who made the evaluations, if the method is a portfolio; else ""."""
+    members = summary.get("members", {})
+    if not members:
+        return ""
+    parts = [f"{name.replace('_', ' ')} {share:.0%}" for name, share in members.items()]
+    return f"shares of the evaluations in this portfolio: {', '.join(parts)}"
 
 
 def _sooner(summary: Mapping[str, Any]) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 DRAWN = ("umap", "shift", "bands", "utilisation", "breakdown")
 """Figures of the first method's runs, a workload each."""
 METHODS = ("egrl", "ea", "pg", "greedy-dp", "annealing", "random")
-AS_DESCRIBED = ("egrl.critic.use=off",)
-"""What leaves of `egrl` the population and learner of the paper: its critic of parts is not in it."""
+AS_DESCRIBED = ("egrl.profile_model.use=off",)
+"""What leaves of `egrl` the population and learner of the paper: its profile model is not in it."""
 PRINTED = ("egrl", "ea", "pg")
 """Methods that run as the paper prints them, too."""
 PRINTED_RIVALS = ("greedy-dp.neighbours=0",)

@@ -3,7 +3,7 @@
 Source: EGRL, section 5 (Figures 3 to 6) and appendix F (Figure F.2).
 
 Deviations (the report says them, too): the chip is this package's simulator; policies for Figure 4 are those of seed 0;
-pre-training is not in the paper; `egrl` runs without its critic of parts, as in the paper.
+pre-training is not in the paper; `egrl` runs without its profile model, as in the paper.
 """
 
 from __future__ import annotations

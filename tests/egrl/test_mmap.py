@@ -90,7 +90,7 @@ def test_methods_that_learn_play_it(method, tmp_path):
     assert main([*argv, *small, "--out", str(tmp_path / "run")]) == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert 0.0 < summary["best"]["reward"] <= 1.0
-    assert summary["best"]["source"] in ("gnn", "boltzmann", "learner", "critic", "es")
+    assert summary["best"]["source"] in ("network", "boltzmann", "learner", "profile_model", "es")
 
 
 def test_it_is_searched_by_revisions_where_no_method_is_named(tmp_path):

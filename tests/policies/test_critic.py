@@ -55,13 +55,6 @@ def test_the_twins_disagree_because_they_share_no_weights():
     assert float((values[0] - values[1]).abs().min()) > 1e-4
 
 
-def test_states_that_differ_in_a_batch_give_what_each_gives_alone():
-    net, graph, action = critic(), chain(11, 3), actions(4, 11)
-    x = torch.from_numpy(np.stack([states(11, seed) for seed in range(4)]))
-    alone = [net(x[b], graph, action[b : b + 1]) for b in range(4)]
-    assert torch.allclose(net(x, graph, action), torch.cat(alone, dim=1), atol=1e-6)
-
-
 def test_a_neighbours_action_matters_to_a_node():
     net, graph, x = critic(), chain(6), torch.from_numpy(states(6))
     apart = torch.zeros(2, 6, HEADS * CHOICES)

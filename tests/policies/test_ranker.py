@@ -87,9 +87,9 @@ def test_the_module_gives_what_one_pass_over_a_population_gives(config, levels):
 def test_a_learner_moves_the_coefficients_and_the_network_of_a_ranking_actor():
     seen, graph = places(), prepare(EDGES, NODES)
     actor = RankingActor(UNET, NAMES, seen, 3, np.random.default_rng(0))
-    batch = actor(torch.zeros(2, NODES, 7), graph)
-    assert batch.shape == (2, NODES, HEADS, 3)
-    batch.square().sum().backward()
+    logits = actor(torch.zeros(NODES, 7), graph)
+    assert logits.shape == (NODES, HEADS, 3)
+    logits.square().sum().backward()
     assert actor.coefficients.grad is not None
     assert actor.coefficients.grad.abs().sum() > 0
     of_network = [p.grad for name, p in actor.named_parameters() if name.startswith("network")]

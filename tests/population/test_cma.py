@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from population.cma import Cma, CmaConfig, covariance
-from population.genome import Gnn, Individual
+from population.genome import Individual, Network
 from population.known import Known
 
 SIZE, SLOTS = 4, 10
@@ -18,7 +18,7 @@ def reward(weights: np.ndarray) -> float:
 
 
 def first(rng: np.random.Generator) -> list[Individual]:
-    return [Individual(Gnn(rng.normal(size=SIZE).astype(np.float32)), k) for k in range(20)]
+    return [Individual(Network(rng.normal(size=SIZE).astype(np.float32)), k) for k in range(20)]
 
 
 def measured(members: list[Individual]) -> list[Individual]:
@@ -29,7 +29,7 @@ def generation(
     cma: Cma, members: list[Individual], rng: np.random.Generator, learner=None
 ) -> list[Individual]:
     cma.update(measured(members))
-    children = cma.members(SLOTS, learner, lambda: Gnn(np.zeros(SIZE, np.float32)), rng)
+    children = cma.members(SLOTS, learner, lambda: Network(np.zeros(SIZE, np.float32)), rng)
     return [Individual(c.genome, 100 + k, (), c.origin) for k, c in enumerate(children)]
 
 

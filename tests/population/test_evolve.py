@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from hwsim.problem import Observation
 from policies.network import NetworkConfig
-from population.evolve import Decisions, EvolutionConfig, Population
-from population.genome import Boltzmann, Gnn, boltzmann_from_mapping
-from population.selection import weakest_gnn
+from population.config import Decisions, EvolutionConfig, GenerationalConfig
+from population.create import create as create_population
+from population.generational import weakest_network
+from population.genome import Boltzmann, Network, boltzmann_from_mapping
+from population.population import Population
 
 NODES = 7
 ACTOR = NetworkConfig(depth=1, width=4, attention_heads=1)
@@ -29,24 +31,28 @@ FITNESS = st.one_of(st.floats(-5, 5), st.sampled_from([np.nan, np.inf, -np.inf, 
 
 
 def create(size: int = 20, fraction: float = 0.2, seed: int = 0, **other) -> Population:
-    other = {"survival": "generational", **other}
-    config = EvolutionConfig(population=size, boltzmann_fraction=fraction, **other)
+    tournament = other.pop("tournament", 3)
+    config = EvolutionConfig(size, fraction, tournament, "generational", GenerationalConfig(**other))
     actor = None if fraction == 1.0 else ACTOR
-    return Population.create(np.random.default_rng(seed), config, DECISIONS, actor)
+    return create_population(np.random.default_rng(seed), config, DECISIONS, actor)
 
 
 def bits(population: Population) -> dict[int, bytes]:
     return {
         m.id: m.genome.weights.tobytes()
-        if isinstance(m.genome, Gnn)
+        if isinstance(m.genome, Network)
         else m.genome.prior.tobytes() + m.genome.temperature.tobytes()
         for m in population.members
     }
 
 
+def origins(population: Population, origin: str) -> int:
+    return sum(m.origin == origin for m in population.members)
+
+
 def shares(population: Population) -> tuple[int, int]:
-    gnns = sum(m.encoding == "gnn" for m in population.members)
-    return gnns, len(population) - gnns
+    networks = sum(m.encoding == "network" for m in population.members)
+    return networks, len(population) - networks
 
 
 @settings(max_examples=40)
@@ -66,7 +72,7 @@ def test_elites_are_never_changed_never_lost_and_shares_never_move(kind, seed, l
         weights = (
             np.full(population.weight_format.size, 9, dtype=np.float32) if learner and fraction < 1 else None
         )
-        population.evolve(fitness, weights, rng, observation=OBSERVATION)
+        population.tell(fitness, weights, rng, observation=OBSERVATION)
         usable = np.where(np.isfinite(fitness), fitness, -np.inf)
         best = ids[np.lexsort((ids, -usable))[: population.config.elites]]
         assert [m.id for m in population.members[: population.elites]] == best.tolist()
@@ -77,35 +83,34 @@ def test_elites_are_never_changed_never_lost_and_shares_never_move(kind, seed, l
         assert np.isfinite(population.probabilities(OBSERVATION)).all()
 
 
-def test_the_learner_takes_the_place_of_the_weakest_gnn_that_is_no_elite():
+def test_the_learner_takes_the_place_of_the_weakest_network_that_is_no_elite():
     population = create(6, 0.0, crossover_prob=0, mutation_prob=0, tournament=1)
     learner = np.full(population.weight_format.size, 0.5, dtype=np.float32)
     fitness = np.arange(6.0)
-    stats = population.evolve(fitness, learner, np.random.default_rng(0), observation=OBSERVATION)
-    assert stats["migrated"] == 1
+    population.tell(fitness, learner, np.random.default_rng(0), observation=OBSERVATION)
     entered = [m for m in population.members if m.origin == "learner"]
     assert len(entered) == 1
     assert np.array_equal(entered[0].genome.weights, learner)
     kept = [m.parents[0] for m in population.members[2:] if m.parents]
     unmigrated = create(6, 0.0, crossover_prob=0, mutation_prob=0, tournament=1)
-    unmigrated.evolve(fitness, None, np.random.default_rng(0), observation=OBSERVATION)
+    unmigrated.tell(fitness, None, np.random.default_rng(0), observation=OBSERVATION)
     drawn = [m.parents[0] for m in unmigrated.members[2:]]
     assert sorted(drawn) == sorted([*kept, min(drawn)])
 
 
-def test_the_weakest_is_found_among_gnns_behind_the_elites_by_what_its_parents_reached():
+def test_the_weakest_is_found_among_networks_behind_the_elites_by_what_its_parents_reached():
     population = create(8, 0.25)
     order = [m.encoding for m in population.members]
     scores = {m.id: float(i) for i, m in enumerate(population.members)}
-    assert weakest_gnn(population.members, 2, scores) == 2
-    assert order[2] == "gnn"
-    assert weakest_gnn(population.members, 6, scores) is None
+    assert weakest_network(population.members, 2, scores) == 2
+    assert order[2] == "network"
+    assert weakest_network(population.members, 6, scores) is None
 
 
 def test_learner_weights_are_copied():
     population = create(6, 0.0)
     learner = np.zeros(population.weight_format.size, dtype=np.float32)
-    population.evolve(np.arange(6.0), learner, np.random.default_rng(0), observation=OBSERVATION)
+    population.tell(np.arange(6.0), learner, np.random.default_rng(0), observation=OBSERVATION)
     learner[:] = 7
     assert not any((m.genome.weights == 7).all() for m in population.members)
 
@@ -114,12 +119,12 @@ def test_crossover_happens_as_often_as_asked_and_its_children_have_both_parents(
     rng, crossed, slots = np.random.default_rng(0), 0, 0
     for _ in range(30):
         population = create(20, 0.0, crossover_prob=0.3, mutation_prob=0)
-        stats = population.evolve(rng.random(20), None, rng, observation=OBSERVATION)
-        crossed, slots = crossed + int(stats["crossovers"]), slots + 18
+        population.tell(rng.random(20), None, rng, observation=OBSERVATION)
+        crossed, slots = crossed + origins(population, "crossover"), slots + 18
     assert crossed / slots == pytest.approx(0.3, abs=0.06)
     population = create(20, 0.0, crossover_prob=1, mutation_prob=0)
     before = {m.id: m.genome.weights for m in population.members}
-    population.evolve(rng.random(20), None, rng, observation=OBSERVATION)
+    population.tell(rng.random(20), None, rng, observation=OBSERVATION)
     for child in population.members[2:]:
         first, second = (before[p] for p in child.parents)
         weights = child.genome.weights
@@ -134,21 +139,22 @@ def test_mutation_happens_as_often_as_asked():
     for probability in (0.0, 0.5, 1.0):
         total = 0
         for _ in range(20):
-            population = create(20, 0.5, mutation_prob=probability)
-            total += int(population.evolve(rng.random(20), None, rng, observation=OBSERVATION)["mutations"])
+            population = create(20, 0.5, mutation_prob=probability, crossover_prob=0)
+            population.tell(rng.random(20), None, rng, observation=OBSERVATION)
+            total += origins(population, "mutation")
         counts.append(total / (20 * 18))
     assert counts == [0.0, pytest.approx(0.5, abs=0.1), 1.0]
 
 
-def test_a_gnn_elite_seeds_a_chromosome_with_its_posterior():
+def test_a_network_elite_seeds_a_chromosome_with_its_posterior():
     population = create(8, 0.5, crossover_prob=1, mutation_prob=0)
     posterior = population.probabilities(OBSERVATION)
-    gnn = [i for i, m in enumerate(population.members) if m.encoding == "gnn"]
+    network = [i for i, m in enumerate(population.members) if m.encoding == "network"]
     fitness = np.zeros(8)
-    fitness[gnn[:2]] = 1.0
+    fitness[network[:2]] = 1.0
     ids = {m.id: i for i, m in enumerate(population.members)}
-    stats = population.evolve(fitness, None, np.random.default_rng(0), observation=OBSERVATION)
-    assert stats["seeded"] == 4
+    population.tell(fitness, None, np.random.default_rng(0), observation=OBSERVATION)
+    assert origins(population, "seeded") == 4
     for m in population.members:
         if isinstance(m.genome, Boltzmann):
             assert m.origin == "seeded"
@@ -163,7 +169,7 @@ def test_a_population_with_selection_climbs_a_toy_reward():
         p = population.probabilities(OBSERVATION)
         fitness = np.take_along_axis(p, target[None, ..., None], axis=-1).mean(axis=(1, 2, 3))
         score.append(fitness.max())
-        population.evolve(fitness, None, rng, observation=OBSERVATION)
+        population.tell(fitness, None, rng, observation=OBSERVATION)
     assert score[-1] > score[0] + 0.15
     assert (np.diff(score) >= -1e-6).all()
 
@@ -179,7 +185,7 @@ def test_probabilities_come_in_the_order_of_the_members_and_are_masked():
 
 def test_the_standing_follows_the_last_measurement_and_leaves_the_unmeasured_out():
     population = create(6, 0.5)
-    population.evolve(
+    population.tell(
         np.array([0.1, 0.9, 0.2, 0.8, 0.3, 0.4]), None, np.random.default_rng(0), observation=OBSERVATION
     )
     assert [m.id for m in population.standings()] == [1, 3]
@@ -189,10 +195,10 @@ def test_the_standing_follows_the_last_measurement_and_leaves_the_unmeasured_out
 def test_start_genomes_take_slots_of_their_encoding():
     genome = boltzmann_from_mapping(np.zeros((NODES, 2), np.int16), COUNTS, 3)
     config = EvolutionConfig(population=5, boltzmann_fraction=0.2)
-    population = Population.create(np.random.default_rng(0), config, DECISIONS, ACTOR, [genome])
+    population = create_population(np.random.default_rng(0), config, DECISIONS, ACTOR, [genome])
     assert [m.origin for m in population.members] == ["random"] * 4 + ["start"]
     with pytest.raises(ValueError, match="start: expected at most 1 boltzmann genomes, received 2"):
-        Population.create(np.random.default_rng(0), config, DECISIONS, ACTOR, [genome, genome])
+        create_population(np.random.default_rng(0), config, DECISIONS, ACTOR, [genome, genome])
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.4, 1.0])
@@ -201,13 +207,13 @@ def test_a_restored_population_goes_on_bit_for_bit(fraction):
         for _ in range(generations):
             fitness = population.probabilities(OBSERVATION)[..., 0].mean(axis=(1, 2)).astype(np.float64)
             learner = None if fraction == 1 else rng.random(population.weight_format.size, dtype=np.float32)
-            population.evolve(fitness, learner, rng, observation=OBSERVATION)
+            population.tell(fitness, learner, rng, observation=OBSERVATION)
 
     rng = np.random.default_rng(5)
     population = create(8, fraction)
     go(population, rng, 3)
     actor = None if fraction == 1 else ACTOR
-    restored = Population(population.config, DECISIONS, actor, ())
+    restored = type(population)(population.config, DECISIONS, actor)
     restored.load_state_dict(population.state_dict())
     other = np.random.default_rng()
     other.bit_generator.state = rng.bit_generator.state
@@ -224,12 +230,13 @@ def test_a_population_of_chromosomes_needs_no_torch():
     code = """
 import sys, numpy as np
 from hwsim.problem import Observation
-from population.evolve import Decisions, EvolutionConfig, Population
+from population.config import Decisions, EvolutionConfig
+from population.create import create
 d = Decisions(np.full((4, 2), 3, np.int16), np.ones((4, 2), bool), 3, 5)
 rng = np.random.default_rng(0)
-p = Population.create(rng, EvolutionConfig(boltzmann_fraction=1.0), d)
+p = create(rng, EvolutionConfig(boltzmann_fraction=1.0), d)
 o = Observation(np.zeros((4, 5), np.float32), np.zeros((2, 0), np.int64))
-p.evolve(np.arange(20.0), None, rng, ran=np.zeros((20, 4, 2), np.int16))
+p.tell(np.arange(20.0), None, rng, ran=np.zeros((20, 4, 2), np.int16))
 assert "torch" not in sys.modules, "torch was imported"
 """
     root = Path(__file__).resolve().parents[2]
@@ -242,7 +249,7 @@ assert "torch" not in sys.modules, "torch was imported"
     [
         ({"population": 3}, "population: expected 4..10000"),
         ({"tournament": 0}, "tournament"),
-        ({"mutation_prob": 1.5}, "mutation_prob: expected 0..1, received 1.5"),
+        ({"boltzmann_fraction": 1.5}, "boltzmann_fraction: expected 0..1, received 1.5"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(given_settings, names):
@@ -253,8 +260,8 @@ def test_settings_that_cannot_be_are_refused(given_settings, names):
 def test_fitness_and_learners_that_do_not_fit_are_refused():
     population = create(6, 0.0)
     with pytest.raises(ValueError, match=r"fitness: expected shape \[6\], received \[5\]"):
-        population.evolve(np.zeros(5), None, np.random.default_rng(0))
+        population.tell(np.zeros(5), None, np.random.default_rng(0))
     with pytest.raises(ValueError, match="genome weights: expected float32"):
-        population.evolve(np.zeros(6), np.zeros(3, dtype=np.float32), np.random.default_rng(0))
+        population.tell(np.zeros(6), np.zeros(3, dtype=np.float32), np.random.default_rng(0))
     with pytest.raises(ValueError, match="actor: expected a NetworkConfig"):
-        Population.create(np.random.default_rng(0), EvolutionConfig(), DECISIONS)
+        create_population(np.random.default_rng(0), EvolutionConfig(), DECISIONS)

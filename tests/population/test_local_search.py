@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from hwsim.problem import Observation
 from policies.network import NetworkConfig
-from population.evolve import Decisions, EvolutionConfig, Immigrant, Population
-from population.genome import Boltzmann, Gnn, Individual, boltzmann_from_mapping
+from population.config import Decisions, EvolutionConfig, IslandConfig
+from population.create import create as create_population
+from population.genome import Individual, Network, boltzmann_from_mapping
+from population.island_search import IslandSearch
 from population.islands import Islands, survivors
-from population.local_search import mapping_of
+from population.local_search import Immigrant, mapping_of
 from population.walk import WalkConfig
 
 NODES = 6
@@ -27,14 +29,14 @@ OBSERVATION = Observation(
 TARGET = np.random.default_rng(3).integers(0, 3, (NODES, 2))
 
 
-def create(size=12, fraction=0.5, start=(), **other) -> Population:
-    config = EvolutionConfig(population=size, boltzmann_fraction=fraction, **other)
-    return Population.create(
+def create(size=12, fraction=0.5, start=(), **other) -> IslandSearch:
+    config = EvolutionConfig(size, fraction, island=IslandConfig(**other))
+    return create_population(
         np.random.default_rng(0), config, DECISIONS, ACTOR if fraction < 1 else None, start
     )
 
 
-def maps(population: Population) -> np.ndarray:
+def maps(population: IslandSearch) -> np.ndarray:
     return population.probabilities(OBSERVATION).argmax(axis=-1).astype(np.int16)
 
 
@@ -42,15 +44,17 @@ def reward(ran: np.ndarray) -> np.ndarray:
     return (ran == TARGET).mean(axis=(1, 2)).astype(np.float64)
 
 
-def step(population: Population, rng: np.random.Generator, learner=None, immigrants=()) -> np.ndarray:
+def step(population: IslandSearch, rng: np.random.Generator, learner=None, immigrants=()) -> np.ndarray:
     ran = maps(population)
     fitness = reward(ran)
-    population.evolve(fitness, learner, rng, ran=ran, immigrants=immigrants)
+    population.tell(fitness, learner, rng, ran=ran, immigrants=immigrants)
     return fitness
 
 
 def scored(scores: list[float]) -> list[Individual]:
-    return [Individual(Gnn(np.zeros(1, np.float32)), i).with_fitness(score) for i, score in enumerate(scores)]
+    return [
+        Individual(Network(np.zeros(1, np.float32)), i).with_fitness(score) for i, score in enumerate(scores)
+    ]
 
 
 @given(st.lists(st.one_of(st.floats(-3, 3), st.just(1.0), st.just(np.nan)), max_size=20), st.integers(1, 6))
@@ -68,7 +72,7 @@ def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, frac
     population = create(fraction=fraction)
     rng = np.random.default_rng(seed)
     shares = [m.encoding for m in population.members]
-    best = {"gnn": -np.inf, "boltzmann": -np.inf}
+    best = {"network": -np.inf, "boltzmann": -np.inf}
     for _ in range(5):
         before = list(population.members)
         learner = (
@@ -77,23 +81,23 @@ def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, frac
         fitness = step(population, rng, learner)
         for member, value in zip(before, fitness, strict=True):
             best[member.encoding] = max(best[member.encoding], value)
-        best["boltzmann"] = max(best.values())  # a GNN's mapping becomes a chromosome, too
+        best["boltzmann"] = max(best.values())  # a network's mapping becomes a chromosome, too
         if fraction > 0:
             assert max(m.score for m in population.islands.individuals()) == best["boltzmann"]
         if fraction < 1:
-            assert population.best_gnn is not None
-            assert population.best_gnn.score == best["gnn"]
+            assert population.best_network is not None
+            assert population.best_network.score == best["network"]
         assert [m.encoding for m in population.members] == shares
         assert not {m.id for m in population.members} & {m.id for m in population.islands.individuals()}
         assert population.standings()[0].score == max(best.values())
 
 
-def test_a_gnns_mapping_an_immigrant_and_a_sampled_chromosome_are_anchored_on_what_ran():
+def test_a_networks_mapping_an_immigrant_and_a_sampled_chromosome_are_anchored_on_what_ran():
     population = create(fraction=0.5)
     ran = maps(population)
     fitness = np.arange(len(ran), dtype=np.float64)
     immigrant = Immigrant(TARGET.astype(np.int16), 99.0)
-    population.evolve(fitness, None, np.random.default_rng(0), ran=ran, immigrants=[immigrant])
+    population.tell(fitness, None, np.random.default_rng(0), ran=ran, immigrants=[immigrant])
     chromosomes = sorted(population.islands.individuals(), key=lambda m: -m.score)
     np.testing.assert_array_equal(mapping_of(chromosomes[0].genome, LIVE), TARGET)
     for m in chromosomes[1:]:
@@ -101,26 +105,16 @@ def test_a_gnns_mapping_an_immigrant_and_a_sampled_chromosome_are_anchored_on_wh
     assert {m.origin for m in chromosomes} >= {"seeded"}
 
 
-def test_the_best_gnn_stays_in_the_standing_beside_the_chromosome_made_of_it():
+def test_the_best_network_stays_in_the_standing_beside_the_chromosome_made_of_it():
     population, rng = create(), np.random.default_rng(4)
     best: tuple[float, bytes] = (-np.inf, b"")
     for _ in range(8):
         members, fitness = list(population.members), step(population, rng)
         for member, value in zip(members, fitness, strict=True):
-            if isinstance(member.genome, Gnn) and value >= best[0]:
+            if isinstance(member.genome, Network) and value >= best[0]:
                 best = max(best, (value, member.genome.weights.tobytes()), key=lambda pair: pair[0])
-        gnns = [m for m in population.standings() if isinstance(m.genome, Gnn)]
-        assert gnns[0].score == best[0]
-
-
-def test_in_longer_episodes_a_chromosome_has_the_fitness_of_its_own_mapping():
-    population = create(fraction=0.5)
-    ran, own = maps(population), np.arange(12.0)
-    population.evolve(own / 2 + 1, None, np.random.default_rng(0), ran=ran, ran_fitness=own)
-    assert len(population.islands.individuals()) == 12
-    for m in population.islands.individuals():
-        assert isinstance(m.genome, Boltzmann)
-        np.testing.assert_array_equal(mapping_of(m.genome, LIVE), ran[int(m.score)])
+        networks = [m for m in population.standings() if isinstance(m.genome, Network)]
+        assert networks[0].score == best[0]
 
 
 def test_the_chromosomes_of_a_started_population_begin_around_the_start():
@@ -152,10 +146,10 @@ def test_failed_measurements_leave_the_survivors_alone():
     rng = np.random.default_rng(0)
     step(population, rng)
     before = [m.id for m in population.islands.individuals()]
-    population.evolve(np.full(len(population), np.nan), None, rng, ran=maps(population))
+    population.tell(np.full(len(population), np.nan), None, rng, ran=maps(population))
     assert [m.id for m in population.islands.individuals()] == before
     fresh = create()
-    fresh.evolve(np.full(len(fresh), np.nan), None, rng, ran=maps(fresh))
+    fresh.tell(np.full(len(fresh), np.nan), None, rng, ran=maps(fresh))
     assert len(fresh.members) == 12
     step(fresh, rng)
     assert np.isfinite(fresh.standings()[0].score)
@@ -173,9 +167,9 @@ def test_a_restored_population_goes_on_bit_for_bit():
     population, rng = create(), np.random.default_rng(2)
     for _ in range(3):
         step(population, rng)
-    restored = Population(population.config, DECISIONS, ACTOR, ())
+    restored = type(population)(population.config, DECISIONS, ACTOR)
     restored.load_state_dict(population.state_dict())
-    assert "homes" in population.state_dict()  # the key of earlier checkpoints
+    assert "island_of" in population.state_dict()
     other = np.random.default_rng()
     other.bit_generator.state = rng.bit_generator.state
     for _ in range(3):
@@ -197,7 +191,7 @@ def test_each_walk_opens_an_island_that_takes_its_mappings_and_the_start_keeps_i
         islands = {island.number: {m.id for m in island.pool} for island in population.islands._islands}
         for member, home in zip(members, island_of, strict=True):
             at = [number for number, ids in islands.items() if member.id in ids]
-            moved = (member.encoding == "gnn" and begun) or home not in islands
+            moved = (member.encoding == "network" and begun) or home not in islands
             expected = population.islands.newest if moved else home
             assert at in ([], [expected])
     assert population.walk.number > 3
@@ -246,4 +240,4 @@ def test_children_come_from_the_best_island_or_the_newest():
 def test_what_ran_must_fit():
     population = create()
     with pytest.raises(ValueError, match="ran: expected"):
-        population.evolve(np.zeros(12), None, np.random.default_rng(0))
+        population.tell(np.zeros(12), None, np.random.default_rng(0))

@@ -11,22 +11,24 @@ from hypothesis import strategies as st
 
 from policies.boltzmann import boltzmann
 from policies.weight_vector import Segment, WeightFormat
+from population.config import EvolutionConfig, GenerationalConfig
 from population.genome import (
     Boltzmann,
-    Gnn,
     Individual,
+    Network,
     boltzmann_from_mapping,
     boltzmann_from_probabilities,
     random_boltzmann,
 )
-from population.selection import elite_count, python_random, rank, tournament
+from population.operators import global_random, tournament
+from population.population import rank
 from population.variation import (
     BoltzmannMutation,
-    GnnMutation,
+    NetworkMutation,
     cross_boltzmann,
-    cross_gnn,
+    cross_network,
     mutate_boltzmann,
-    mutate_gnn,
+    mutate_network,
 )
 
 LAYOUT = WeightFormat(
@@ -42,15 +44,15 @@ COUNTS = np.array([[3, 2], [1, 3], [2, 2], [3, 3]], dtype=np.int16)
 LIVE = np.array([[1, 1], [1, 0], [0, 1], [1, 1]], dtype=bool)
 
 
-def weights(seed: int = 0) -> Gnn:
-    return Gnn(np.random.default_rng(seed).standard_normal(LAYOUT.size, dtype=np.float32))
+def weights(seed: int = 0) -> Network:
+    return Network(np.random.default_rng(seed).standard_normal(LAYOUT.size, dtype=np.float32))
 
 
 @given(SEEDS)
 def test_mutation_changes_at_most_five_percent_of_each_tensor_and_leaves_the_parent_alone(seed):
     parent = weights()
     before = parent.weights.copy()
-    child = mutate_gnn(parent, LAYOUT, GnnMutation(), np.random.default_rng(seed))
+    child = mutate_network(parent, LAYOUT, NetworkMutation(), np.random.default_rng(seed))
     assert np.array_equal(parent.weights, before)
     assert child.weights.dtype == np.float32
     changed = child.weights != before
@@ -62,32 +64,36 @@ def test_mutation_reaches_every_tensor_attention_vectors_and_biases_too():
     rng, parent = np.random.default_rng(0), weights()
     changed = np.zeros(LAYOUT.size, dtype=bool)
     for _ in range(200):
-        changed |= mutate_gnn(parent, LAYOUT, GnnMutation(), rng).weights != parent.weights
+        changed |= mutate_network(parent, LAYOUT, NetworkMutation(), rng).weights != parent.weights
     for segment in LAYOUT.segments:
         assert changed[segment.offset : segment.end].mean() > 0.8
 
 
 def test_an_ordinary_mutation_moves_a_weight_by_about_a_tenth_of_itself():
-    rng, parent = np.random.default_rng(1), Gnn(np.full(LAYOUT.size, 2, dtype=np.float32))
-    plain = GnnMutation(super_probability=0, reset_probability=0)
+    rng, parent = np.random.default_rng(1), Network(np.full(LAYOUT.size, 2, dtype=np.float32))
+    plain = NetworkMutation(super_probability=0, reset_probability=0)
     steps = np.concatenate(
-        [(w := mutate_gnn(parent, LAYOUT, plain, rng).weights)[w != 2] - 2 for _ in range(100)]
+        [(w := mutate_network(parent, LAYOUT, plain, rng).weights)[w != 2] - 2 for _ in range(100)]
     )
     assert np.std(steps) == pytest.approx(0.2, rel=0.1)
 
 
 def test_resets_forget_the_old_weight_and_super_mutations_go_ten_times_as_far():
-    rng, parent = np.random.default_rng(2), Gnn(np.full(LAYOUT.size, 50, dtype=np.float32))
-    reset = mutate_gnn(parent, LAYOUT, GnnMutation(reset_probability=1, super_probability=0), rng).weights
+    rng, parent = np.random.default_rng(2), Network(np.full(LAYOUT.size, 50, dtype=np.float32))
+    reset = mutate_network(
+        parent, LAYOUT, NetworkMutation(reset_probability=1, super_probability=0), rng
+    ).weights
     assert np.abs(reset[reset != 50]).max() < 1
-    far = mutate_gnn(parent, LAYOUT, GnnMutation(reset_probability=0, super_probability=1), rng).weights
+    far = mutate_network(
+        parent, LAYOUT, NetworkMutation(reset_probability=0, super_probability=1), rng
+    ).weights
     assert np.std(far[far != 50] - 50) == pytest.approx(50, rel=0.4)
 
 
 @given(SEEDS)
 def test_crossover_of_weights_takes_whole_rows_and_something_of_both(seed):
-    zeros, ones = Gnn(np.zeros(LAYOUT.size, np.float32)), Gnn(np.ones(LAYOUT.size, np.float32))
-    child = cross_gnn(zeros, ones, LAYOUT, np.random.default_rng(seed)).weights
+    zeros, ones = Network(np.zeros(LAYOUT.size, np.float32)), Network(np.ones(LAYOUT.size, np.float32))
+    child = cross_network(zeros, ones, LAYOUT, np.random.default_rng(seed)).weights
     cut = int((child == 0).sum())
     assert 0 < cut < LAYOUT.size
     assert (child[:cut] == 0).all()
@@ -168,7 +174,7 @@ def test_a_random_chromosome_has_a_normalised_prior_and_a_temperature_in_its_ran
 
 
 def individuals(scores: list[float]) -> list[Individual]:
-    return [Individual(Gnn(np.zeros(1, np.float32)), i).with_fitness(s) for i, s in enumerate(scores)]
+    return [Individual(Network(np.zeros(1, np.float32)), i).with_fitness(s) for i, s in enumerate(scores)]
 
 
 def test_ranking_puts_the_older_first_among_equals_and_what_is_not_finite_last():
@@ -196,11 +202,13 @@ def test_a_larger_tournament_presses_harder():
 def test_the_global_random_state_is_as_before_even_after_an_error():
     before = random.getstate()
     tournament(individuals([1.0, 2.0]), 5, 2, np.random.default_rng(0))
-    with pytest.raises(KeyError), python_random(np.random.default_rng(1)):
+    with pytest.raises(KeyError), global_random(np.random.default_rng(1)):
         {}[random.random()]
     assert random.getstate() == before
 
 
 def test_there_are_always_two_elites_and_always_an_open_slot():
-    assert [elite_count(n, 0.1) for n in (4, 20, 50)] == [2, 2, 5]
-    assert elite_count(4, 1.0) == 3
+    assert [EvolutionConfig(n).elites for n in (4, 20, 50)] == [2, 2, 5]
+    assert EvolutionConfig(4, generational=GenerationalConfig(elite_fraction=1.0)).elites == 3
+    with pytest.raises(ValueError, match="mutation_prob: expected 0"):
+        GenerationalConfig(mutation_prob=1.5)

@@ -1,25 +1,25 @@
-"""The walk of the GNNs: scouts, mirrored pairs, where the centre goes, and when it is given up."""
+"""The walk of the networks: scouts, mirrored pairs, where the centre goes, and when it is given up."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from population.genome import Child, Gnn, Individual
+from population.genome import Child, Individual, Network
 from population.walk import Ascent, Walk, WalkConfig
 
 SIZE = 40
 
 
 def fresh(rng: np.random.Generator):
-    return lambda: Gnn(rng.standard_normal(SIZE, dtype=np.float32))
+    return lambda: Network(rng.standard_normal(SIZE, dtype=np.float32))
 
 
 def measured(children: list[Child], reward) -> list[Individual]:
     return [
         Individual(c.genome, i, c.parents, c.origin).with_fitness(reward(c.genome.weights))
         for i, c in enumerate(children)
-        if isinstance(c.genome, Gnn)
+        if isinstance(c.genome, Network)
     ]
 
 
@@ -28,9 +28,9 @@ def walked(walk: Walk, reward, generations: int, slots=10, learner=None, seed=0)
     rng = np.random.default_rng(seed)
     best = []
     for _ in range(generations):
-        gnns = measured(walk.members(slots, learner, fresh(rng), rng), reward)
-        best.append(max(m.score for m in gnns))
-        walk.update(gnns)
+        networks = measured(walk.members(slots, learner, fresh(rng), rng), reward)
+        best.append(max(m.score for m in networks))
+        walk.update(networks)
     return best
 
 
@@ -38,9 +38,9 @@ def test_it_begins_at_the_best_scout_and_its_members_are_mirrored_around_the_cen
     walk, rng = Walk(WalkConfig(sigma=0.5)), np.random.default_rng(0)
     scouts = walk.members(5, None, fresh(rng), rng)
     assert [c.origin for c in scouts] == ["random"] * 5
-    gnns = measured(scouts, lambda w: float(w[0]))
-    assert walk.update(gnns)
-    best = max(gnns, key=lambda m: m.score)
+    networks = measured(scouts, lambda w: float(w[0]))
+    assert walk.update(networks)
+    best = max(networks, key=lambda m: m.score)
     np.testing.assert_array_equal(walk.centre, best.genome.weights)
     children = walk.members(5, None, fresh(rng), rng)
     assert [c.origin for c in children] == ["centre", "walk", "walk", "walk", "walk"]

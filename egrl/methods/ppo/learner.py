@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import Doc
 
-from egrl.methods.adam import Adam
 from egrl.methods.ppo.task import Example, Rollouts, Task
 from hwsim.problem import Mapping16
+from policies.adam import Adam
 from policies.graphsage import GraphSage, GraphSageConfig
 from policies.masking import masked_log_probs, mean_entropy
 from policies.weight_vector import assign, flatten

@@ -183,12 +183,8 @@ class Surrogate:
     # ---- what was measured
 
     def _tickets(self, told: int) -> NDArray[np.int64]:
-        """The latest results of this problem: half the window, which is kept whatever is measured meanwhile."""
-        return self._own(np.arange(max(0, told - self._context.archive.window // 2), told))
-
-    def _own(self, tickets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of this problem."""
-        return tickets[self._context.archive.column("problem")[tickets] == self._context.number]
+        """The latest results: half the window, which is kept whatever is measured meanwhile."""
+        return np.arange(max(0, told - self._context.archive.window // 2), told)
 
     def _measured(self, tickets: NDArray[np.int64]) -> tuple[Mapping16, Floats, Mapping16]:
         """Different mappings [M, N, H] that ran, their mean costs [M], and mappings [F, N, H] that did not."""
@@ -255,7 +251,7 @@ class Surrogate:
         noise = known.learned.get("noise", 0.0)
         if known.ticket < 0 or noise < SURE:
             return None
-        since = self._own(np.arange(max(known.told, len(archive) - archive.window), len(archive)))
+        since = np.arange(max(known.told, len(archive) - archive.window), len(archive))
         since = since[archive.column("status")[since] == Status.OK]
         cost = np.log(archive.column("cost")[since]) + noise / 2
         if len(since) and cost.min() < known.log_cost:

@@ -28,8 +28,8 @@ CHOSEN = "policy.safetensors"
 """The policy that is best with no training."""
 CHOSEN_FINETUNED = "policy-finetune.safetensors"
 """The policy that is best to go on from, where that was tried."""
-POLICIES_ALONE = {"critic.use": "off"}
-"""A search that judges policies goes on without the critic, whose finds would hide what policies differ in."""
+POLICIES_ALONE = {"profile_model.use": "off"}
+"""A search that judges policies goes on without the profile model, whose finds would hide what policies differ in."""
 
 
 def choose(

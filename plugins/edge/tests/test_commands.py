@@ -10,8 +10,8 @@ from commands import refuse
 from edge_subjects import PROBLEMS
 from egrl.cli.list import entries
 from egrl.cli.main import main
-from egrl.methods.parts_critic.choice import critic_of
-from egrl.methods.parts_critic.critic import CriticConfig
+from egrl.methods.profile_model.choice import profile_model_of
+from egrl.methods.profile_model.config import ProfileModelConfig
 from egrl.problems import find_problem
 from egrl_edge.banks.problem import BanksConfig
 
@@ -45,4 +45,4 @@ def test_chips_of_the_memory_placement_are_those_of_banks_too():
 
 
 def test_costs_of_banks_have_no_parts_to_learn():
-    assert critic_of(PROBLEMS["banks"](), CriticConfig()) is None
+    assert profile_model_of(PROBLEMS["banks"](), ProfileModelConfig()) is None

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 from typing_extensions import Doc
 
-from egrl.methods.adam import Adam
 from egrl_muzero.networks import MuZeroNet, tensors
+from policies.adam import Adam
 from policies.weight_vector import assign, flatten
 
 TRUST = 0.2

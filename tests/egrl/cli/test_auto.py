@@ -61,7 +61,8 @@ def test_from_python_it_looks_at_who_measures():
         result = egrl.search("alexnet", method="auto", evals=16, evaluator=lambda mapping: 1e-3, seed=1)
     assert result.summary["method"] == "egrl"
     assert [str(w.message) for w in heard if "auto" in str(w.message)] == [
-        "--method auto: egrl, since a board is measured, and its twin learns from totals, its critic from profiles"
+        "--method auto: egrl, since a board is measured, and its twin learns from totals, its profile model from"
+        " profiles"
     ]
 
 

@@ -26,7 +26,7 @@ def test_bert_runs_end_to_end_and_leaves_a_run_folder(method, tmp_path, capsys):
     out = tmp_path / "r"
     settings = TINY[: {"egrl": 8, "pg": 8, "ea": 6}[method]]
     if method == "egrl":  # whose critic `tests/egrl/runs/test_resume.py` runs, on a smaller network
-        settings = [*settings, "--set", "method.critic.use=off"]
+        settings = [*settings, "--set", "method.profile_model.use=off"]
     argv = [
         "run",
         "--workload",
@@ -199,7 +199,7 @@ def test_quiet_prints_nothing_and_otherwise_progress_goes_to_stderr(tmp_path, ca
 @pytest.mark.parametrize("budget", [Budget.of_generations(3), Budget(None, 90.0)], ids=["gens", "seconds"])
 def test_the_progress_line_is_well_set_on_a_terminal(budget, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    row = {"best_speedup": 1.25, "champion_source": "gnn", "valid_fraction": 1.0}
+    row = {"best_speedup": 1.25, "champion_source": "network", "valid_fraction": 1.0}
     with progress.observer("bert egrl", budget, 0, quiet=False) as observer:
         observer.phase("thinking")
         observer.phase("")
@@ -215,7 +215,7 @@ def test_the_progress_line_is_well_set_on_a_terminal(budget, capsys, monkeypatch
     )  # fmt: skip
     assert re.fullmatch(rf"bert egrl: 0 evals \[00:00{time}\]", lines[0])
     assert re.fullmatch(rf"bert egrl: 0 evals \[00:00{time}\], thinking", lines[1])
-    assert re.fullmatch(head % 63 + r", best 1\.250x by gnn, 100% valid, \d+ evals/s", lines[-1])
+    assert re.fullmatch(head % 63 + r", best 1\.250x by network, 100% valid, \d+ evals/s", lines[-1])
 
 
 def test_lists_and_help_and_version(capsys):

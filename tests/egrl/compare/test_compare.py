@@ -70,15 +70,15 @@ def test_the_interval_pairs_seeds_and_needs_two_of_them():
 
 def test_a_row_sums_up_the_runs_of_a_method():
     runs = [
-        run_("egrl", 0, 2.0, source="gnn", deployable=1.5),
-        run_("egrl", 1, 1.0, source="gnn", deployable=1.1, seconds=4.0),
+        run_("egrl", 0, 2.0, source="network", deployable=1.5),
+        run_("egrl", 1, 1.0, source="network", deployable=1.1, seconds=4.0),
         run_("random", 0, 0.0),
         run_("random", 1, 1.0, source="start"),
     ]
     egrl, random = rows(runs, ["random", "egrl"], best_known=0.4, bound=0.25)[::-1]
     assert (egrl.method, egrl.runs, egrl.mean, egrl.best, egrl.seconds) == ("egrl", 2, 1.5, 2.0, 3.0)
     assert egrl.deviation == pytest.approx(2**-0.5)
-    assert egrl.champions == {"gnn": 2}
+    assert egrl.champions == {"network": 2}
     assert egrl.deployable == pytest.approx(1.3)
     assert egrl.of_best_known == pytest.approx((0.8 + 0.4) / 2)
     assert egrl.of_bound == pytest.approx((0.5 + 0.25) / 2)

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 
-import egrl.methods.hybrid.egrl  # noqa: F401  (imported once here, not in each child)
+import egrl.methods.portfolio.named  # noqa: F401  (imported once here, not in each child)
 import hwsim.nnpi.problem  # noqa: F401
 from egrl.cli.main import main
 
@@ -23,7 +23,7 @@ ARGS = [
     "--workload", "alexnet", "--gens", str(GENS), "--checkpoint-seconds", "0.0", "--quiet",
     "--set", "method.network.width=8", "--set", "method.network.depth=1", "--set", "method.network.attention_heads=2",
     "--set", "method.critic.width=8", "--set", "method.batch=2",
-    "--set", "method.critic.use=off",
+    "--set", "method.profile_model.use=off",
 ]  # fmt: skip
 ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 

@@ -16,7 +16,7 @@ def row(evaluations: int, speedup: float, **more: Any) -> dict[str, Any]:
     return {
         "evaluations": evaluations,
         "best_speedup": speedup,
-        "champion_source": "gnn",
+        "champion_source": "network",
         "valid_fraction": 1.0,
     } | more
 
@@ -86,4 +86,4 @@ def test_the_progress_line_says_for_how_long_nothing_was_gained(terminal, capsys
     assert [count for count, text in said.items() if "no gain" in text] == list(
         range(1000 + 500 * IDLE, 9000, 500)
     )
-    assert "best 1.250x by gnn, no gain in 5,000 evaluations, 100% valid, " in said[6000]
+    assert "best 1.250x by network, no gain in 5,000 evaluations, 100% valid, " in said[6000]

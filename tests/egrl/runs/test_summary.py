@@ -19,7 +19,7 @@ from hwsim.problem import About
 
 
 def summary(**changes: Any) -> dict[str, Any]:
-    best = {"speedup": 1.25, "cost": 80e-6, "source": "gnn"}
+    best = {"speedup": 1.25, "cost": 80e-6, "source": "network"}
     values = {
         "problem": "nnpi",
         "workload": "w",
@@ -35,7 +35,7 @@ def summary(**changes: Any) -> dict[str, Any]:
 def test_the_sentence_says_what_was_found_and_how_far_it_is_from_the_best_possible():
     assert sentence(summary(), "runs/r").splitlines() == [
         "w on c, m: 1.2500x the compiler",
-        "80.0 us instead of 100.0 us, found by gnn",
+        "80.0 us instead of 100.0 us, found by network",
         "within 1.23% of the best possible",
         "2 generations, 42 evaluations, 3 s",
         "run folder: runs/r",

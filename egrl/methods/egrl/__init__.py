@@ -1,0 +1,1 @@
+"""Algorithm 2 of EGRL: a mixed population and a discrete SAC learner over one archive, or either of them alone."""

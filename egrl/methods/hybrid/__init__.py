@@ -1,1 +1,0 @@
-"""EGRL: a mixed population and a discrete SAC learner over one archive, with its ablations; measures nothing itself."""
