@@ -25,7 +25,7 @@ from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
 from egrl.measure.board import excerpt
 from egrl.measure.reported import REPORTED, ReportedSeconds, checked
-from egrl.runs.champion import Named, champion_of_named, confirm
+from egrl.runs.champion import Named, champion_of_named, confirm, nearest_best
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.result import Result
 from egrl.runs.run import reopen
@@ -367,6 +367,8 @@ class Search:
             named = self._confirmed[1]
             state = replace(state, champions=[champion_of_named(best, archive, named)])
             baseline_cost, measured = named.baseline.value, named.table()
+        if measured is None:
+            state = nearest_best(self.problem, state, self._run.method.proves)
         end = METHOD if self.finished else USER
         document = summarise(resolved, self.problem, state, archive, end, baseline_cost, measured)
         champion = state.champions[0]

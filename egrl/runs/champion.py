@@ -20,10 +20,15 @@ from egrl.measure.reported import checked
 from egrl.measure.retrying_board import GivenUp
 from egrl.runs.run import Run
 from hwsim.capabilities import HasRace
+from hwsim.fewest import evaluations, front
 from hwsim.measure import Measurement, Practice, interleave, relative_noise, speedup_interval
+from hwsim.nearest import EQUAL, nearest, unsuitable
 from hwsim.problem import Mapping16, Problem, Status
 
 LEAST_ROUNDS = 3
+PROVED = 8
+"""Of the evaluations of `egrl simplify` one in so many looks for the mapping nearest to the baseline that is as fast as
+a proven one."""
 RACERS = 8
 """Mappings of a run that are raced where the problem measures on this machine …"""
 RACE_NOISE = 0.15
@@ -169,6 +174,23 @@ class Measured:
 
     baseline_cost: float
     evaluator: Mapping[str, Any]
+
+
+def nearest_best(problem: Problem, state: SearchState, proves: bool) -> SearchState:
+    """The state with the mapping nearest to the baseline of those that are as fast as the champion, by the model.
+
+    If the method `proves` (`Method.proves`), it is searched for, beside undoing the champion's changes.
+    """
+    champion = state.champions[0]
+    if champion is None or problem.judge(champion.mapping) or unsuitable(problem):
+        return state
+    found = [nearest(problem, champion.mapping)]
+    if proves:
+        walked = front(problem, found[0], max(evaluations(problem) // PROVED, 1))
+        as_fast = np.flatnonzero(np.abs(walked.cost - walked.goal[1]) <= EQUAL * walked.goal[1])
+        found += [walked.mapping[at] for at in as_fast]
+    mapping = min(found, key=lambda each: int((each != problem.baseline.mapping).sum()))
+    return replace(state, champions=[replace(champion, mapping=mapping), *state.champions[1:]])
 
 
 @dataclass(frozen=True)

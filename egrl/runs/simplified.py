@@ -1,0 +1,182 @@
+"""Few changes of the baseline's mapping that keep most of what a faster mapping gains: search, document and text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.runs.text import TABLE, about_of, baseline_text, cost_text, counted, short_baseline_text, table_of
+from hwsim.fewest import Front, front
+from hwsim.nearest import Costs, bought, changed, unsuitable
+from hwsim.problem import Floats, Mapping16, Problem
+from workloads.errors import InputError
+
+KEEP = 0.95
+"""The share of the gain that is kept if nothing else is said."""
+SHARES = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
+"""Shares of the gain that have a row in texts."""
+MOST = 20
+"""Changes that texts list."""
+FEW, WORTH = 1 / 3, 0.5
+"""A hint names a mapping of at most the share FEW of the changes, if one keeps the share WORTH of the gain."""
+
+
+@dataclass(frozen=True)
+class Simplified:
+    """A front of mappings between the baseline and a faster one, of which one is chosen.
+
+    Attributes:
+        problem: whose model gave the costs.
+        front: see `hwsim.fewest.Front`.
+        keep: the share of the gain that was asked for.
+    """
+
+    problem: Problem
+    front: Front
+    keep: float
+
+    @property
+    def at(self) -> int:
+        """The number of the chosen mapping in the front: the first that keeps the share."""
+        return self.front.fewest(self.keep)
+
+    @property
+    def mapping(self) -> Mapping16:
+        """int16 [N, H], the chosen one."""
+        return self.front.mapping[self.at]
+
+    @property
+    def gains(self) -> bool:
+        """True if a change gains anything."""
+        return len(self.front) > 1
+
+    @cached_property
+    def changes(self) -> tuple[NDArray[np.int64], Floats]:
+        """Node and head int64 [K, 2] of each change of the chosen mapping, and what it buys float64 [K], most first.
+
+        NaN, last: it cannot be undone alone, since another change needs the room that it leaves.
+        """
+        found = changed(self.problem, self.mapping)
+        buys = bought(Costs(self.problem), self.mapping, found)
+        order = np.argsort(-buys, kind="stable")
+        return found[order], buys[order]
+
+    def document(self) -> dict[str, Any]:
+        """For --json: the front, and each change of the chosen mapping."""
+        about, front, at = self.problem.about, self.front, self.at
+        base = float(front.cost[0])
+        curve = [
+            {"changes": int(changes), "cost": float(cost), "speedup": base / float(cost), "kept": float(kept)}
+            for changes, cost, kept in zip(front.changes, front.cost, front.kept, strict=True)
+        ]
+        return {
+            "kind": "simplification",
+            "version": 1,
+            "problem": about.name,
+            "workload": about.workload,
+            "chip": about.chip,
+            "unit": about.unit,
+            TABLE: table_of(about),
+            "baseline": {"cost": base, "rule": self.problem.baseline.name},
+            "given": {"changes": front.goal[0], "cost": front.goal[1], "speedup": base / front.goal[1]},
+            "keep": self.keep,
+            "curve": curve,
+            "chosen": curve[at],
+            "changes": self._rows(),
+            "evaluations": front.evals,
+        }
+
+    def _rows(self) -> list[dict[str, Any]]:
+        space, before, after = self.problem.space, self.problem.baseline.mapping, self.mapping
+        return [
+            {
+                "node": space.nodes[node],
+                "head": space.heads[head],
+                "from": space.labels[head][before[node, head]],
+                "to": space.labels[head][after[node, head]],
+                "size_bytes": int(space.size_bytes[node, head]),
+                "buys": None if math.isnan(buys) else buys,
+            }
+            for (node, head), buys in zip(*(x.tolist() for x in self.changes), strict=True)
+        ]
+
+
+def simplify(problem: Problem, mapping: Mapping16, keep: float, evals: int) -> Simplified:
+    """The fewest changes that keep a share of the gain of a mapping int16 [N, H], by so many evaluations of the model.
+
+    InputError if changes of the problem's mappings cannot be undone, or the mapping does not run as it stands.
+    """
+    if why := unsuitable(problem):
+        raise InputError(
+            f"simplify: expected a problem whose changes can be undone, found {problem.about.name}: {why}"
+        )
+    if broken := problem.judge(mapping):
+        raise InputError(f"simplify: expected a mapping that is valid, found {broken[0]}")
+    return Simplified(problem, front(problem, mapping, evals), keep)
+
+
+def hint(found: Simplified, run: str) -> str:
+    """The line at the end of a run: how few changes bring how much of the gain; "" if that is nothing new."""
+    front, (of, _) = found.front, found.front.goal
+    at = found.at
+    if front.changes[at] > of * FEW:
+        at = int(np.flatnonzero(front.changes <= of * FEW)[-1])
+    if front.kept[at] < WORTH:
+        return ""
+    few, share = int(front.changes[at]), percent(float(front.kept[at]))
+    verb = "brings" if few == 1 else "bring"
+    return f"{few} of {counted(of, 'change')} {verb} {share} of the gain: egrl simplify {run}"
+
+
+def text_of(document: Mapping[str, Any]) -> str:
+    """The answer for people: what is kept, the curve, and the changes, best first."""
+    about, unit = about_of(document), document["unit"]
+    curve, chosen, given = document["curve"], document["chosen"], document["given"]
+    rule = baseline_text(about, document["baseline"]["rule"])
+    what = f"{about.workload} on {about.chip}"
+    if len(curve) < 2:
+        return f"{what}: the mapping is no faster than {rule}: keep {short_baseline_text(about)}'s"
+    lines = [
+        f"{what}: {chosen['changes']} of {counted(given['changes'], 'change')} of {rule}"
+        f" keep {percent(chosen['kept'])} of the gain, {chosen['speedup']:.4f}x of {given['speedup']:.4f}x",
+        *_table(curve),
+        "the changes, and what each buys: what it would cost to undo it alone",
+        *(f"  {line}" for line in changes_text(document["changes"][:MOST], unit)),
+    ]
+    if (more := len(document["changes"]) - MOST) > 0:
+        lines.append(f"  … and {more} more (--json has all)")
+    return "\n".join(lines)
+
+
+def _table(curve: list[dict[str, Any]]) -> list[str]:
+    """A line for each of `SHARES` that needs more changes than the one before."""
+    lines, last = list[str](), 0
+    for share in SHARES:
+        step = next((step for step in curve if step["kept"] >= share - 1e-9), curve[-1])
+        if step["changes"] > last:
+            last = step["changes"]
+            changes = counted(step["changes"], "change")
+            lines.append(f"  {changes:>12}: {percent(step['kept']):>6} of the gain, {step['speedup']:.4f}x")
+    return lines
+
+
+def changes_text(rows: list[dict[str, Any]], unit: str) -> list[str]:
+    """A line for each change."""
+    lines = []
+    for row in rows:
+        buys = "makes room for others" if row["buys"] is None else f"buys {cost_text(row['buys'], unit)}"
+        lines.append(f"{row['node']} {row['head']}: {row['from']} -> {row['to']}, {buys}")
+    return lines
+
+
+def percent(share: float) -> str:
+    """A share in percent with a digit, rounded down, so that all of the gain is 100% only where nothing is lost."""
+    if share > 1.001:
+        return "more than 100%"
+    return f"{math.floor(share * 1e3 + 1e-6) / 10:g}%"
