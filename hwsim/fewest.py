@@ -72,9 +72,8 @@ class Front:
 
     def fewest(self, share: float) -> int:
         """The number of the first mapping that keeps a share of the gain; the last if none does."""
-        return (
-            int(np.argmax(np.append(self.kept >= share - EQUAL, True)[: len(self)])) if len(self) > 1 else 0
-        )
+        reached = np.flatnonzero(self.kept >= share - EQUAL)
+        return int(reached[0]) if len(reached) else len(self) - 1
 
 
 def evaluations(problem: Problem) -> int:

@@ -1,4 +1,4 @@
-"""Of mappings that are equally fast the one nearest to the baseline; and what each change of it buys.
+"""Of mappings that are equally fast the one nearest to the baseline.
 
 Source: groups of changes are undone as in delta debugging (Zeller, Hildebrandt, IEEE TSE 2002): all, then halves.
 
@@ -54,11 +54,13 @@ class Costs:
 
     Attributes:
         calls: mappings that were evaluated so far.
+        epsilon: float64 [B], of the last ones the share of their bytes that had to move.
         limit: after so many nothing more is undone.
     """
 
     def __init__(self, problem: Problem, limit: int = sys.maxsize) -> None:
         self.problem, self.limit, self.calls = problem, limit, 0
+        self.epsilon: Floats = np.zeros(0)
         cost = _measured(problem).cost
         self._noisy = bool(cost[0] != cost[1])
 
@@ -66,6 +68,7 @@ class Costs:
         """What runs for mappings int16 [B, N, H], of that shape, and its costs float64 [B]; infinite: nothing."""
         self.calls += len(mapping)
         found = self.problem.evaluate(mapping, np.zeros(len(mapping), np.uint64))
+        self.epsilon = found.epsilon.copy()
         ran = (found.status == Status.OK) & ~found.partial
         cost = np.where(ran, found.cost, math.inf)
         if self._noisy:
@@ -147,17 +150,3 @@ def _faster(costs: Costs, mapping: Mapping16, least: float, most: float) -> Mapp
                 mapping = proposal
                 break
     return mapping
-
-
-def bought(costs: Costs, mapping: Mapping16, changes: NDArray[np.int64]) -> Floats:
-    """float64 [K]: what a mapping int16 [N, H] would cost more with each of its changes int64 [K, 2] undone alone.
-
-    NaN if that does not run, since another change needs the room that it leaves.
-    """
-    base = costs.problem.baseline.mapping
-    rows = np.repeat(mapping[None], len(changes) + 1, axis=0)
-    at = np.arange(1, len(rows))
-    rows[at, changes[:, 0], changes[:, 1]] = base[changes[:, 0], changes[:, 1]]
-    runs, cost = costs(rows)
-    alone = (runs == rows).all(axis=(1, 2)) & np.isfinite(cost)
-    return np.where(alone, cost - cost[0], np.nan)[1:]

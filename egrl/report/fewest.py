@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from egrl.runs.simplified import KEEP, SHARES, Simplified, percent, simplify
 from egrl.runs.text import SECONDS, counted
 from hwsim.fewest import evaluations
@@ -41,24 +39,19 @@ def _curve(found: Simplified) -> Lines:
 
 
 def _changes(found: Simplified) -> Table:
-    space, before, after = found.problem.space, found.problem.baseline.mapping, found.mapping
+    rows: list[list[Cell]] = []
+    for number, step in enumerate(found.rows(), start=1):
+        for k, change in enumerate(step["changes"]):
+            shown = [change[key] for key in ("node", "head", "from", "to", "size_bytes")]
+            rows.append([number, *shown, *((step["buys"], percent(step["kept"])) if not k else (None, None))])
     unit = "s" if found.problem.about.unit == SECONDS else ""
-    at, buys = found.changes
-    rows: list[list[Cell]] = [
-        [
-            space.nodes[node],
-            space.heads[head],
-            space.labels[head][before[node, head]],
-            space.labels[head][after[node, head]],
-            int(space.size_bytes[node, head]),
-            None if np.isnan(gain) else gain,
-        ]
-        for (node, head), gain in zip(at.tolist(), buys.tolist(), strict=True)
-    ]
-    columns = [("node", ""), ("what", ""), ("from", ""), ("to", ""), ("size", "B"), ("buys", unit)]
+    columns = [
+        ("step", ""), ("node", ""), ("what", ""), ("from", ""), ("to", ""), ("size", "B"), ("buys", unit),
+        ("of the gain", ""),
+    ]  # fmt: skip
     says = (
-        f"{counted(len(rows), 'change')} keep {percent(float(found.front.kept[found.at]))} of the gain. What a change"
-        " buys is what undoing it alone would cost; if that is empty, others need the room that it leaves."
+        f"{counted(len(rows), 'change')} keep {percent(float(found.front.kept[found.at]))} of the gain. Changes of one"
+        " step need one another; what it buys comes on top of the steps before it, without which it need not run."
         " `egrl simplify` looks longer, and writes the mapping."
     )
     return Table(CHANGES, says, columns, rows)

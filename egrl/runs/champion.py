@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from egrl.core.archive import Archive
+from egrl.core.mapping_file import names_of
 from egrl.core.state import Champion, SearchState
 from egrl.measure.board import BoardFailure, excerpt
 from egrl.measure.board_executor import BoardExecutor
@@ -110,7 +111,7 @@ def confirm(
     problem: Problem,
     run: Run,
     noise: float,
-    measure: Callable[[Mapping16], float],
+    measure: Callable[[list[dict[str, Any]]], float],
     most: int,
     rounds: int,
 ) -> Named | None:
@@ -120,7 +121,7 @@ def confirm(
     """
 
     def sampler(mapping: Mapping16) -> Callable[[], float]:
-        return lambda: _seconds(measure(mapping.copy()))
+        return lambda: _seconds(measure(names_of(problem, mapping)))
 
     archive, config = run.context.archive, replace(run.config.evaluator, contenders=most, rounds=rounds)
     baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64)).repaired[0]

@@ -9,20 +9,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from egrl.runs.text import TABLE, about_of, baseline_text, cost_text, counted, short_baseline_text, table_of
+from hwsim.best_first import Step, best_first
 from hwsim.fewest import Front, front
-from hwsim.nearest import Costs, bought, changed, unsuitable
-from hwsim.problem import Floats, Mapping16, Problem
+from hwsim.nearest import unsuitable
+from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 
 KEEP = 0.95
 """The share of the gain that is kept if nothing else is said."""
 SHARES = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Shares of the gain that have a row in texts."""
-MOST = 20
-"""Changes that texts list."""
+MOST, TOGETHER = 20, 4
+"""Steps that texts list, and changes that a line names."""
 FEW, WORTH = 1 / 3, 0.5
 """A hint names a mapping of at most the share FEW of the changes, if one keeps the share WORTH of the gain."""
 
@@ -57,18 +57,12 @@ class Simplified:
         return len(self.front) > 1
 
     @cached_property
-    def changes(self) -> tuple[NDArray[np.int64], Floats]:
-        """Node and head int64 [K, 2] of each change of the chosen mapping, and what it buys float64 [K], most first.
-
-        NaN, last: it cannot be undone alone, since another change needs the room that it leaves.
-        """
-        found = changed(self.problem, self.mapping)
-        buys = bought(Costs(self.problem), self.mapping, found)
-        order = np.argsort(-buys, kind="stable")
-        return found[order], buys[order]
+    def steps(self) -> list[Step]:
+        """The changes of the chosen mapping in steps, best first; each with those before it makes a valid mapping."""
+        return best_first(self.problem, self.mapping)
 
     def document(self) -> dict[str, Any]:
-        """For --json: the front, and each change of the chosen mapping."""
+        """For --json: the front, and the steps to the chosen mapping."""
         about, front, at = self.problem.about, self.front, self.at
         base = float(front.cost[0])
         curve = [
@@ -88,23 +82,30 @@ class Simplified:
             "keep": self.keep,
             "curve": curve,
             "chosen": curve[at],
-            "changes": self._rows(),
+            "steps": self.rows(),
             "evaluations": front.evals,
         }
 
-    def _rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
+        """For --json: each step."""
         space, before, after = self.problem.space, self.problem.baseline.mapping, self.mapping
-        return [
-            {
-                "node": space.nodes[node],
-                "head": space.heads[head],
-                "from": space.labels[head][before[node, head]],
-                "to": space.labels[head][after[node, head]],
-                "size_bytes": int(space.size_bytes[node, head]),
-                "buys": None if math.isnan(buys) else buys,
-            }
-            for (node, head), buys in zip(*(x.tolist() for x in self.changes), strict=True)
-        ]
+        base = last = float(self.front.cost[0])
+        found = []
+        for step in self.steps:
+            changes = [
+                {
+                    "node": space.nodes[node],
+                    "head": space.heads[head],
+                    "from": space.labels[head][before[node, head]],
+                    "to": space.labels[head][after[node, head]],
+                    "size_bytes": int(space.size_bytes[node, head]),
+                }
+                for node, head in step.changes.tolist()
+            ]
+            kept = (base - step.cost) / (base - self.front.goal[1])
+            found.append({"changes": changes, "cost": step.cost, "buys": last - step.cost, "kept": kept})
+            last = step.cost
+        return found
 
 
 def simplify(problem: Problem, mapping: Mapping16, keep: float, evals: int) -> Simplified:
@@ -146,12 +147,22 @@ def text_of(document: Mapping[str, Any]) -> str:
         f"{what}: {chosen['changes']} of {counted(given['changes'], 'change')} of {rule}"
         f" keep {percent(chosen['kept'])} of the gain, {chosen['speedup']:.4f}x of {given['speedup']:.4f}x",
         *_table(curve),
-        "the changes, and what each buys: what it would cost to undo it alone",
-        *(f"  {line}" for line in changes_text(document["changes"][:MOST], unit)),
+        "best first; what each line buys, and what of the gain is kept with all before it:",
     ]
-    if (more := len(document["changes"]) - MOST) > 0:
+    steps = document["steps"]
+    for number, step in enumerate(steps[:MOST], start=1):
+        buys = f"buys {cost_text(step['buys'], unit)}, {percent(step['kept'])}"
+        lines += [f"  {number}. {_changes(step['changes'])}: {buys}"]
+    if (more := len(steps) - MOST) > 0:
         lines.append(f"  … and {more} more (--json has all)")
     return "\n".join(lines)
+
+
+def _changes(rows: list[dict[str, Any]]) -> str:
+    """Changes that are made together, the first few in words."""
+    said = [f"{row['node']} {row['head']} {row['from']} -> {row['to']}" for row in rows[:TOGETHER]]
+    more = [f"{len(rows) - TOGETHER} more"] if len(rows) > TOGETHER else []
+    return ", ".join([*said, *more])
 
 
 def _table(curve: list[dict[str, Any]]) -> list[str]:
@@ -163,15 +174,6 @@ def _table(curve: list[dict[str, Any]]) -> list[str]:
             last = step["changes"]
             changes = counted(step["changes"], "change")
             lines.append(f"  {changes:>12}: {percent(step['kept']):>6} of the gain, {step['speedup']:.4f}x")
-    return lines
-
-
-def changes_text(rows: list[dict[str, Any]], unit: str) -> list[str]:
-    """A line for each change."""
-    lines = []
-    for row in rows:
-        buys = "makes room for others" if row["buys"] is None else f"buys {cost_text(row['buys'], unit)}"
-        lines.append(f"{row['node']} {row['head']}: {row['from']} -> {row['to']}, {buys}")
     return lines
 
 
