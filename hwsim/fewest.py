@@ -32,9 +32,9 @@ of what a change of the faster mapping gains on average."""
 SHARE = 1 / 3
 """Walks from the baseline have at most this share of the faster mapping's changes."""
 STAGES = 4
-HOT, COLD, LEAST_HOT = 0.25, 0.01, 0.02
+HOT, COLD, LEAST_HOT = 0.5, 0.005, 0.5
 """Temperatures at the beginning and the end of a stage, as shares of what a change costs, or of LEAST_HOT if more."""
-WORK, MOST_EVALS, LEAST_EVALS = 60_000_000, 120_000, 12_000
+WORK, MOST_EVALS, LEAST_EVALS = 60_000_000, 200_000, 12_000
 """Evaluations of a search: WORK / nodes, within these limits; some seconds."""
 MOST_SLOT_BYTES = 2**26
 """Of the mappings that are kept while the walks go on."""

@@ -6,6 +6,7 @@ A move toward one of them begins at a tensor that lies elsewhere there, which go
     exchange  a tensor that lies there, mostly one of as many bytes, comes to where the first one was
     two       so does another tensor that lies elsewhere
     run       so do the next tensors in execution order, of the same head or of all
+    room      so do tensors that lie where the first one goes, and do not belong there: often a few, at times all
     alike     so do all tensors of the same head, as many bytes and the same memory, of which repeated layers have many
 
 All other moves are those of `hwsim.order_moves`, which know neither.
@@ -31,8 +32,8 @@ CHANCE = 5
 """The number of the draw that decides whether a move is taken."""
 BACK, FORTH = 0.25, 0.4
 """A step moves toward the base if its first random number is below BACK, toward the goal if below FORTH."""
-ONE, EXCHANGE, TWO, RUN = 0.3, 0.6, 0.75, 0.9
-"""What such a move is, likewise; beyond RUN: alike."""
+ONE, EXCHANGE, TWO, RUN, ROOM = 0.3, 0.55, 0.7, 0.8, 0.9
+"""What such a move is, likewise; beyond ROOM: alike."""
 LONGEST = 16
 """Tensors of a run at most."""
 SAME_SIZE, NOT_AT_HOME = 0.66, 0.33
@@ -76,6 +77,29 @@ def _exchange(
 
 
 @kernel
+def _make_room(
+    before: Mapping16,
+    target: Mapping16,
+    out: Mapping16,
+    tensors: NDArray[np.int64],
+    q: int,
+    draws: tuple[float, float],
+) -> None:
+    """Move tensors of `out` that lie where tensor `q` goes and belong elsewhere to where they belong."""
+    count, there = len(tensors), target[tensors[q, 0], tensors[q, 1]]
+    # As many as the square of a random number says: often a few.
+    left, first = 1 + int(draws[0] * draws[0] * count), int(draws[1] * count)
+    for s in range(count):
+        r = (first + s) % count
+        j, g = tensors[r, 0], tensors[r, 1]
+        if r != q and before[j, g] == there and target[j, g] != there:
+            out[j, g] = target[j, g]
+            left -= 1
+            if left == 0:
+                return
+
+
+@kernel
 def _toward(
     before: Mapping16,
     target: Mapping16,
@@ -105,6 +129,8 @@ def _toward(
             r = (q + s) % count
             if w < 0.5 or tensors[r, 1] == h:
                 out[tensors[r, 0], tensors[r, 1]] = target[tensors[r, 0], tensors[r, 1]]
+    elif kind < ROOM:
+        _make_room(before, target, out, tensors, q, (v, w))
     else:
         for r in range(count):
             j = tensors[r, 0]

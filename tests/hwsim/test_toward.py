@@ -68,6 +68,13 @@ def plain_move(before, base, goal, tensors, sizes, counts, draws):
     elif part < toward.RUN:
         near = [(q + s) % count for s in range(1, 1 + int(v * toward.LONGEST))]
         others = [r for r in near if w < 0.5 or pairs[r][1] == head]
+    elif part < toward.ROOM:
+        leave = [
+            r
+            for r in circle(int(w * count))
+            if r != q and before[pairs[r]] == target[first] and target[pairs[r]] != target[first]
+        ]
+        others = leave[: 1 + int(v * v * count)]
     else:
         alike = (head, sizes[first], before[first])
         others = [r for r, p in enumerate(pairs) if (p[1], sizes[p], before[p]) == alike]
