@@ -6,8 +6,8 @@ penalties on a ladder beside one another, as chains of parallel tempering are; w
 
 Deviations: a third of the walks begins at the faster mapping, the others at the baseline, with a third of its changes
 at most: between a few changes and many there is often nothing that gains. Walks exchange nothing but the front: after
-each of `STAGES` they go on from the best there by their own penalty. Costs are the problem's `evaluate`, so a step is
-one batch, and nothing depends on workers.
+each of `STAGES` they go on from the best there by their own penalty. Such searches are made at several heats, each by
+itself. Costs are the problem's `evaluate`, so a step is one batch, and nothing depends on workers.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ of what a change of the faster mapping gains on average."""
 SHARE = 1 / 3
 """Walks from the baseline have at most this share of the faster mapping's changes."""
 STAGES = 4
-HOT, COLD, LEAST_HOT = 0.5, 0.005, 0.5
-"""Temperatures at the beginning and the end of a stage, as shares of what a change costs, or of LEAST_HOT if more."""
+HEATS = ((0.25, 0.01, 0.02), (0.5, 0.005, 0.5), (1.0, 0.005, 1.0))
+"""A search for each: temperatures at the beginning and the end of a stage, as shares of what a change costs, or of the
+third number if that is more. Some networks need a cold search, where what is found is not lost, some a hot one."""
+LEAST_SEARCH = 30_000
+"""Evaluations of each search; with fewer in all there are fewer searches, the coldest first."""
 WORK, MOST_EVALS, LEAST_EVALS = 60_000_000, 200_000, 12_000
 """Evaluations of a search: WORK / nodes, within these limits; some seconds."""
 MOST_SLOT_BYTES = 2**26
@@ -93,23 +96,25 @@ def front(problem: Problem, mapping: Mapping16, evals: int) -> Front:
     most = int((goal != base).sum())
     if not most or not cost[1] < cost[0] or not (runs == ends).all():
         return Front(np.zeros(1, np.int64), cost[:1], ends[:1], (most, float(cost[1])), costs.calls)
-    walks = _Walks(costs, ends, cost, most)
-    walks.go(max(evals // len(walks.cost), STAGES))
+    searches = max(min(len(HEATS), evals // LEAST_SEARCH), 1)
+    steps = max(evals // (searches * (FROM_GOAL + FROM_BASE)), STAGES)
+    fronts = [_Walks(costs, ends, cost, most, number).go(steps) for number in range(searches)]
     costs.limit = costs.calls + int(evals * TIDYING)
-    found = _tidied(costs, *walks.front())
+    found = _tidied(costs, *_undominated(*(np.concatenate(parts) for parts in zip(*fronts, strict=True))))
     return Front(*found, (most, float(cost[1])), costs.calls)
 
 
 class _Walks:
     """Walks from both ends, and the fastest mapping that they have seen of each number of changes."""
 
-    def __init__(self, costs: Costs, ends: Mapping16, cost: Floats, most: int) -> None:
+    def __init__(self, costs: Costs, ends: Mapping16, cost: Floats, most: int, number: int) -> None:
         self._costs, self._base, self._goal = costs, ends[0], ends[1]
         of_goal = np.arange(FROM_GOAL + FROM_BASE) < FROM_GOAL
         each = (cost[0] - cost[1]) / most
         ladder = [np.geomspace(DEAR, CHEAP, FROM_GOAL), np.geomspace(DEAREST, CHEAP, FROM_BASE)]
         self._penalty = np.concatenate(ladder) * each
-        self._hot = np.maximum(self._penalty, LEAST_HOT * each)
+        self._hot, self._cold, least = HEATS[number]
+        self._scale = np.maximum(self._penalty, least * each)
         self._most = np.where(of_goal, most, max(int(most * SHARE), 1))
         self.state = np.where(of_goal[:, None, None], self._goal, self._base).astype(np.int16)
         self.cost, self._count = np.where(of_goal, cost[1], cost[0]), np.where(of_goal, most, 0)
@@ -118,26 +123,31 @@ class _Walks:
         self._kept[[0, -1]] = ends
         self._kept_cost, self._kept_count = np.full(slots, math.inf), np.zeros(slots, np.int64)
         self._kept_cost[[0, -1]], self._kept_count[-1] = cost, most
-        self._keys: Keys = derive(np.arange(len(of_goal), dtype=np.uint64), 0)
+        self._keys: Keys = derive(np.arange(len(of_goal), dtype=np.uint64), number)
         space = costs.problem.space
         self._tensors = np.argwhere(space.live)
         self._sizes = np.ascontiguousarray(space.size_bytes)
         self._counts = np.ascontiguousarray(space.num_choices)
 
-    def go(self, steps: int) -> None:
-        """Take so many steps, in stages that begin hot and end cold."""
+    def go(self, steps: int) -> tuple[NDArray[np.int64], Floats, Mapping16]:
+        """Take so many steps, in stages that begin hot and end cold.
+
+        Returns changes int64 [P], costs float64 [P] and mappings int16 [P, N, H] that nothing seen dominates.
+        """
         bounds = [steps * stage // STAGES for stage in range(STAGES + 1)]
         for stage, (begin, end) in enumerate(pairwise(bounds)):
             if stage:
                 self._begin_anew()
             for step in range(begin, end):
-                self._step(step, HOT * (COLD / HOT) ** ((step - begin) / (end - begin)))
+                heat = self._hot * (self._cold / self._hot) ** ((step - begin) / (end - begin))
+                self._step(step, heat * self._scale)
+        return _undominated(self._kept_count, self._kept_cost, self._kept)
 
-    def _step(self, step: int, heat: float) -> None:
+    def _step(self, step: int, hot: Floats) -> None:
         out = np.empty_like(self.state)
         space = (self._tensors, self._sizes, self._counts)
         propose(self.state, self._base, self._goal, out, space, self._keys, step)
-        limits = (self._penalty, self._most, self._hot * heat)
+        limits = (self._penalty, self._most, hot)
         seen = (self._kept, self._kept_cost, self._kept_count)
         walks = (self.state, self.cost, self._count)
         accept(walks, self._costs(out), self._base, limits, seen, self._keys, step)
@@ -149,10 +159,6 @@ class _Walks:
             best = int(np.argmin(value))
             self.state[walk] = self._kept[best]
             self.cost[walk], self._count[walk] = self._kept_cost[best], self._kept_count[best]
-
-    def front(self) -> tuple[NDArray[np.int64], Floats, Mapping16]:
-        """Changes int64 [P], costs float64 [P] and mappings int16 [P, N, H] that nothing seen dominates."""
-        return _undominated(self._kept_count, self._kept_cost, self._kept)
 
 
 def _undominated(

@@ -269,7 +269,8 @@ def test_what_a_run_prints_is_shown(story, text):
     printed = summary.sentence(document, f"runs/{run.name}")
     shown = next(block for block in blocks(text, "text") if block.startswith("bert on nnpi, egrl"))
     hint = exact_hint({"problem": "nnpi", "method": "egrl", "gap": 0.01})
-    assert words_alone(shown) == words_alone(f"{printed}\n{hint}")
+    few = f"5 of 9 changes bring 80% of the gain: egrl simplify runs/{run.name}"
+    assert words_alone(shown) == words_alone(f"{printed}\n{hint}\n{few}")
 
 
 def words_alone(text: str) -> list[str]:
