@@ -37,8 +37,8 @@ HEATS = ((0.25, 0.01, 0.02), (0.5, 0.005, 0.5), (1.0, 0.005, 1.0))
 third number if that is more. Some networks need a cold search, where what is found is not lost, some a hot one."""
 LEAST_SEARCH = 30_000
 """Evaluations of each search; with fewer in all there are fewer searches, the coldest first."""
-WORK, MOST_EVALS, LEAST_EVALS = 60_000_000, 200_000, 12_000
-"""Evaluations of a search: WORK / nodes, within these limits; some seconds."""
+WORK, MOST_EVALS, LEAST_EVALS = 100_000_000, 300_000, 12_000
+"""Evaluations of all searches: WORK / nodes, within these limits; some seconds."""
 MOST_SLOT_BYTES = 2**26
 """Of the mappings that are kept while the walks go on."""
 MOST_TIDIED, TIDYING = 64, 0.25

@@ -9,7 +9,7 @@ from hwsim.nearest import unsuitable
 from hwsim.problem import Mapping16, Problem
 from hwsim.sections import Cell, Line, Lines, Section, Table
 
-EVALS = 4
+EVALS = 8
 """Of the evaluations of `egrl simplify` one in so many: about a second."""
 CHANGES = "Changes, best first"
 

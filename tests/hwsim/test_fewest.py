@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from every_mapping import every_mapping, small
+from hwsim import fewest
 from hwsim.fewest import Front, front
 from hwsim.nearest import EQUAL, Costs, unsuitable
 from hwsim.nnpi.chip import load_chip
@@ -80,6 +81,21 @@ def test_a_third_of_the_changes_keeps_nearly_all_of_what_a_search_gained():
     assert found.goal[0] > 40
     assert found.changes[found.fewest(0.95)] <= 3
     assert found.changes[found.fewest(1.0)] <= found.goal[0] / 3
+
+
+def test_after_a_stage_each_walk_goes_on_from_the_best_by_its_own_price():
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig())
+    base = problem.baseline.mapping
+    goal = problem.space.canonical(np.zeros_like(base))
+    walks = fewest._Walks(Costs(problem), np.stack([base, goal]), np.array([10.0, 1.0]), 9, 0)
+    kept = {0: (0, 10.0), 2: (2, 4.0), 9: (9, 1.0)}
+    for slot, (changes, cost) in kept.items():
+        walks._kept_count[slot], walks._kept_cost[slot] = changes, cost
+    walks._begin_anew()
+    for walk, (penalty, most) in enumerate(zip(walks._penalty, walks._most, strict=True)):
+        value = {cost + penalty * changes: cost for changes, cost in kept.values() if changes <= most}
+        assert walks.cost[walk] == value[min(value)]
+    assert set(walks.cost.tolist()) == {10.0, 4.0, 1.0}
 
 
 def test_a_mapping_that_gains_nothing_leaves_the_baseline_alone():
