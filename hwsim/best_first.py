@@ -3,7 +3,7 @@
 Source: greedy, by gain per change. What does not fit alone is put in a step with the changes that make room for it:
 each time the one that leaves the least to repair (`Evaluation.epsilon`), or the fastest of those that leave nothing.
 
-Deviations: where no step gains, or after `LIMIT` evaluations, all that is left is the last step.
+Deviations: where no step buys `LEAST`, or after `LIMIT` evaluations, all that is left is the last step.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ Changes = NDArray[np.int64]
 """int64 [K, 2], node and head of each."""
 LARGEST = 8
 """Changes of a step that makes room, at most."""
+LEAST = 1e-3
+"""Of all that is gained, what a step buys at least."""
 LIMIT = 12_000
 """Evaluations after which no further step is looked for."""
 
@@ -38,9 +40,10 @@ def best_first(problem: Problem, mapping: Mapping16) -> list[Step]:
     costs = Costs(problem, LIMIT)
     now = problem.baseline.mapping
     cost, left = costs.of(now), changed(problem, mapping)
+    least = LEAST * (cost - costs.of(mapping))
     steps: list[Step] = []
     while len(left):
-        group, cost = _best(costs, now, mapping, left, cost)
+        group, cost = _best(costs, now, mapping, left, (cost, least))
         steps.append(Step(left[group], cost))
         now, left = _with(now, mapping, left[group]), np.delete(left, group, axis=0)
     return steps
@@ -54,14 +57,18 @@ def _with(now: Mapping16, mapping: Mapping16, changes: Changes) -> Mapping16:
 
 
 def _best(
-    costs: Costs, now: Mapping16, mapping: Mapping16, left: Changes, cost: float
+    costs: Costs, now: Mapping16, mapping: Mapping16, left: Changes, limits: tuple[float, float]
 ) -> tuple[list[int], float]:
-    """The numbers of the changes `left` that gain the most per change, and the cost with them; all if none gains."""
+    """The numbers of the changes `left` that gain the most per change, and the cost with them.
+
+    All, if none gains enough. `limits`: the cost now, and what is enough.
+    """
+    cost, least = limits
     best, most = list(range(len(left))), 0.0
     after = -1.0
     for group, found in _groups(costs, now, mapping, left):
         gain = (cost - found) / len(group)
-        if gain > max(most, EQUAL * cost):
+        if gain > most and cost - found >= max(least, EQUAL * cost):
             best, most, after = group, gain, found
     return best, after if after >= 0 else costs.of(mapping)
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from egrl.runs.text import TABLE, about_of, baseline_text, cost_text, counted, short_baseline_text, table_of
 from hwsim.best_first import Step, best_first
 from hwsim.fewest import Front, front
@@ -23,8 +21,9 @@ SHARES = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Shares of the gain that have a row in texts."""
 MOST, TOGETHER = 20, 4
 """Steps that texts list, and changes that a line names."""
-FEW, WORTH = 1 / 3, 0.5
-"""A hint names a mapping of at most the share FEW of the changes, if one keeps the share WORTH of the gain."""
+FEW, NEARLY, WORTH = 1 / 3, 0.99, 0.5
+"""A hint names a mapping of at most the share FEW of the changes that keeps NEARLY the most so many can, if it keeps
+the share WORTH of the gain."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,8 @@ def hint(found: Simplified, run: str) -> str:
     front, (of, _) = found.front, found.front.goal
     at = found.at
     if front.changes[at] > of * FEW:
-        at = int(np.flatnonzero(front.changes <= of * FEW)[-1])
+        most = front.kept[front.changes <= of * FEW].max()
+        at = front.fewest(NEARLY * most) if most > 0 else 0
     if front.kept[at] < WORTH:
         return ""
     few, share = int(front.changes[at]), percent(float(front.kept[at]))
