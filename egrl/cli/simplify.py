@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 from egrl.cli import flags
 from egrl.cli.output import output_file, remark
 from egrl.cli.problem_flags import run_or_flags
+from egrl.runs.inputs import CONFIG
 from workloads.errors import InputError
 
 
@@ -87,7 +89,11 @@ def command(
         atomic.write_named(Path(output), mapping_file.dumps(subject, found.mapping))
         document["written"] = output
     click.echo(json.dumps(document, allow_nan=False) if as_json else _text(document))
-    if run is not None and (line := _measured(Path(run), problem or "", output)):
+    if (
+        run is not None
+        and "written" in document
+        and (line := _measured(Path(run), problem or "", str(output)))
+    ):
         remark("simplify", line)
     return 0
 
@@ -99,14 +105,17 @@ def _text(document: dict[str, Any]) -> str:
     return simplified.text_of(document) + written
 
 
-def _measured(run: Path, problem: str, written: str | None) -> str:
-    """For a run on a board: that the model chose, and the command that measures what it chose; else ""."""
+def _measured(run: Path, problem: str, written: str) -> str:
+    """For a run that was measured: that the model chose, and the command that measures what it chose; else ""."""
+    from egrl.measure.evaluator import PYTHON
+    from egrl.measure.reported import REPORTED
     from egrl.runs.past_run import PastRun
 
-    command = PastRun.read(run, problem).options.evaluator
-    if not command:
+    evaluator = PastRun.read(run, problem).options.evaluator
+    if not evaluator:
         return ""
-    return (
-        "by the chip file's model, not measured; on the board: egrl run --config"
-        f" {run / 'config.toml'} --start {written} --evals 1 --method random --evaluator {command!r}"
-    )
+    said = "by the chip file's model, not measured; on the board"
+    if evaluator == REPORTED or evaluator.startswith(PYTHON):
+        return f"{said} measure it yourself"
+    command = ["egrl", "run", "--config", str(run / CONFIG), "--start", written, "--evals", "1"]
+    return f"{said}: {shlex.join([*command, '--method', 'random', '--evaluator', evaluator])}"

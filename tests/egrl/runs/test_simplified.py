@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from egrl.runs.champion import nearest_best
 from egrl.runs.past_run import PastRun
 from egrl.runs.result import Result
 from egrl.runs.simplified import percent
+from egrl.runs.summary import read_summary
 from every_mapping import every_mapping, small
 from hwsim.fewest import Front
 from hwsim.nearest import EQUAL
@@ -37,6 +40,7 @@ def state_of(problem: Problem, mapping: Mapping16) -> SearchState:
     return SearchState(champions=[Champion(*numbers, "drawn", 0, mapping)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("undoing", [True, False], ids=["undoing", "walks alone"])
 @settings(max_examples=6, derandomize=True, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(workloads(max_ops=4), chips())
@@ -148,6 +152,32 @@ def test_the_page_has_the_changes_best_first(run):
     assert 0.95 * gain <= sum(buys) <= 1.01 * gain
     assert fewest(past.problem, past.problem.baseline.mapping) == []
     assert fewest(PROBLEMS["toy-bag"](), PROBLEMS["toy-bag"]().baseline.mapping) == []
+
+
+@pytest.mark.slow
+def test_of_a_run_on_a_board_the_model_chooses_and_a_command_that_measures_is_printed(tmp_path, capsys):
+    board = f"{sys.executable} {Path(__file__).parents[3] / 'examples' / 'board' / 'board.py'}"
+    out = tmp_path / "r"
+    argv = [
+        "run",
+        "--workload",
+        "resnet18",
+        "--chip",
+        "npu",
+        "--method",
+        "exact",
+        "--set",
+        "method.seconds=5",
+    ]
+    assert main([*argv, "--evaluator", board, "--requests", "40", "--out", str(out)]) == 0
+    said = "which changes matter only the chip file's model says"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{said}: egrl simplify {out}"
+    assert main(["simplify", str(out), "--evals", "600"]) == 0
+    printed = capsys.readouterr().err
+    assert "by the chip file's model, not measured; on the board: egrl run" in printed
+    command = shlex.split(printed[printed.index("egrl run") :])
+    assert main([*command[1:], "--out", str(tmp_path / "measured")]) == 0
+    assert read_summary(tmp_path / "measured")["best"]["source"] == "start"
 
 
 @pytest.mark.parametrize(
