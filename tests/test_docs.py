@@ -106,6 +106,8 @@ def shortened(argv: list[str]) -> list[str]:
     if argv[0] == "pretrain":
         gens = argv.index("--gens") + 1
         return [*argv[:gens], "1", *argv[gens + 1 :], *SMALL[:-4]]
+    if argv[0] == "simplify":
+        return [*argv, "--evals", "600"]
     if argv[0] != "run":
         return argv
     larger = "--resume" in argv

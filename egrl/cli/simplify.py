@@ -85,15 +85,11 @@ def command(
         document = found.document()
     if output is None and run is not None:
         output = str(Path(run) / SIMPLIFIED)
-    if output is not None and found.gains:
+    if output is not None:
         atomic.write_named(Path(output), mapping_file.dumps(subject, found.mapping))
         document["written"] = output
     click.echo(json.dumps(document, allow_nan=False) if as_json else _text(document))
-    if (
-        run is not None
-        and "written" in document
-        and (line := _measured(Path(run), problem or "", str(output)))
-    ):
+    if run is not None and found.gains and (line := _measured(Path(run), problem or "", str(output))):
         remark("simplify", line)
     return 0
 

@@ -197,10 +197,14 @@ def test_what_is_wrong_is_refused_in_one_line(run, argv, says, capsys):
     assert error.count("\n") == 1
 
 
-def test_a_mapping_that_gains_nothing_and_a_problem_without_changes_are_said(capsys):
+def test_a_mapping_that_gains_nothing_and_a_problem_without_changes_are_said(tmp_path, capsys):
     argv = ["simplify", "--workload", "alexnet", "--chip", "npu", "--mapping", "compiler", "--evals", "100"]
     assert main(argv) == 0
     assert "the mapping is no faster than the rule" in capsys.readouterr().out
+    assert main([*argv, "-o", str(tmp_path / "same.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["chosen"]["changes"] == 0
+    assert main(["evaluate", *argv[1:5], "--mapping", str(tmp_path / "same.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["speedup"] == 1.0
     assert main(["simplify", "--workload", "inference_lstm", "--problem", "mmap"]) == 2
     assert "expected a problem whose changes can be undone, found mmap" in capsys.readouterr().err
     problem = PROBLEMS["nnpi"]()
