@@ -18,6 +18,8 @@ from analysis.means import geometric_mean
 from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
 
 Floats = NDArray[np.float64]
+MARGIN, LEAST_SPAN = 0.06, 0.01
+"""Of the axis of speedups: share of its span that is left free below and above, and the span that it has at least."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,6 @@ def transfer_curves(transfers: Sequence[Transfer], title: str, baseline_name: st
     rows = -(-len(transfers) // columns)
     figure = new_figure(7.0 if columns == 1 else 9.0, 0.6 + 3.4 * rows)
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
-    lowest = min(1.0, *(float(np.min(t.speedup)) for t in transfers))
     for number, axes in enumerate(panels.flat):
         if number >= len(transfers):
             axes.set_visible(False)
@@ -71,7 +72,7 @@ def transfer_curves(transfers: Sequence[Transfer], title: str, baseline_name: st
         axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
         axes.grid(color="0.92")
         axes.margins(x=0.02)
-        axes.set_ylim(bottom=max(0.0, lowest - 0.05))
+        axes.set_ylim(*_limits(transfers))
     for row in panels:
         row[0].set_ylabel(f"zero-shot speedup over {baseline_name}")
     figure.suptitle(title, fontsize=11, parse_math=False)
@@ -85,6 +86,15 @@ def transfer_curves(transfers: Sequence[Transfer], title: str, baseline_name: st
         handles.append(Line2D([], [], color="0.2", linewidth=2.2, label="thick: trained on it"))
     legend_below(figure, handles, handlelength=3.0)
     return figure
+
+
+def _limits(transfers: Sequence[Transfer]) -> tuple[float, float]:
+    """The speedups of what ran and the baseline's 1, with a margin; what did not run, at 0, lies below."""
+    speedups = np.concatenate([np.ravel(transfer.speedup) for transfer in transfers])
+    ran = np.append(speedups[speedups > 0], 1.0)
+    low, high = float(ran.min()), float(ran.max())
+    margin = MARGIN * max(high - low, LEAST_SPAN)
+    return max(0.0, low - margin), high + margin
 
 
 def _look(line: Line2D, number: int) -> list[Line2D]:

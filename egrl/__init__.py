@@ -18,6 +18,7 @@ from egrl.core.version import VERSION as __version__
 if TYPE_CHECKING:
     from egrl.api import search
     from egrl.ask_tell import Batch, Search
+    from egrl.core.mapping_file import mapping_of, names_of
     from egrl.core.method import Context, Method
     from egrl.core.proposals import Proposals, proposals
     from egrl.exploration.explore import Exploration, explore
@@ -36,6 +37,8 @@ __all__ = [
     "Search",
     "__version__",
     "explore",
+    "mapping_of",
+    "names_of",
     "proposals",
     "search",
     "show",
@@ -52,6 +55,8 @@ _HOMES = {
     "RunOptions": "egrl.runs.config",
     "Search": "egrl.ask_tell",
     "explore": "egrl.exploration.explore",
+    "mapping_of": "egrl.core.mapping_file",
+    "names_of": "egrl.core.mapping_file",
     "proposals": "egrl.core.proposals",
     "search": "egrl.api",
     "show": "egrl.report.display",

@@ -20,12 +20,12 @@ from egrl.api import MethodLike, check_resumed, new_run, options_of, say_chosen
 from egrl.core.budget import Budget
 from egrl.core.flow import one_thread
 from egrl.core.loop import Loop
-from egrl.core.mapping_file import rows_of
+from egrl.core.mapping_file import names_of
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
 from egrl.measure.board import excerpt
 from egrl.measure.reported import REPORTED, ReportedSeconds, checked
-from egrl.runs.champion import Named, champion_of_named, confirm
+from egrl.runs.champion import Named, champion_of_named, confirm, nearest_best
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.result import Result
 from egrl.runs.run import reopen
@@ -59,7 +59,7 @@ class Batch:
     @property
     def names(self) -> list[list[dict[str, Any]]]:
         """Each mapping by names, one object per node: [{"node": "conv1", "weight": "sram", …}, …]."""
-        return [rows_of(self._problem, mapping) for mapping in self.mapping]
+        return [names_of(self._problem, mapping) for mapping in self.mapping]
 
 
 _P = ParamSpec("_P")
@@ -83,7 +83,7 @@ class Search:
     >>> with Search("bert", method="ea", seed=0, out="measured") as search:
     ...     while search.evaluations < 400:
     ...         batch = search.ask(limit=400 - search.evaluations)
-    ...         search.tell(batch, [board(mapping) for mapping in batch.mapping])
+    ...         search.tell(batch, [board(names) for names in batch.names])
     ...     result = search.result()
 
     `Search(resume="measured")` goes on from the folder's last checkpoint. What was asked for and not told then, or told
@@ -327,7 +327,9 @@ class Search:
         return self._conclude(bound_seconds)
 
     @_one_at_a_time
-    def confirm(self, measure: Callable[[Mapping16], float], contenders: int = 5, rounds: int = 20) -> Result:
+    def confirm(
+        self, measure: Callable[[list[dict[str, Any]]], float], contenders: int = 5, rounds: int = 20
+    ) -> Result:
         """Measure again which mapping is the best, as `egrl run` does at the end of a run on a noisy board.
 
         All mappings within three standard deviations of the best are measured in turn, until one is ahead or
@@ -336,7 +338,8 @@ class Search:
         `Result.interval` is the speedup's 95% interval. They hold until more is told. Other threads wait meanwhile.
 
         Args:
-            measure: seconds of one mapping int16 [N, H], measured once. It is called 2 * rounds times at least.
+            measure: seconds of one mapping, measured once. It gets names, one object per node, as `Batch.names` and the
+                function of `egrl.search(evaluator=…)` have them, and is called 2 * rounds times at least.
             contenders: how many mappings are measured again at most; with 1 only the best so far.
             rounds: measurements of each at most, at least 2.
 
@@ -367,6 +370,8 @@ class Search:
             named = self._confirmed[1]
             state = replace(state, champions=[champion_of_named(best, archive, named)])
             baseline_cost, measured = named.baseline.value, named.table()
+        if measured is None:
+            state = nearest_best(self.problem, state, self._run.method.proves)
         end = METHOD if self.finished else USER
         members = self._run.method.shares()
         document = summarise(

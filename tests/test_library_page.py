@@ -58,12 +58,14 @@ def test_a_snippet_runs_in_an_empty_folder(number: int, ran: list[tuple[str, str
 
 
 def test_the_page_searches_asks_tells_and_goes_on():
-    assert len(SNIPPETS) == 8
+    assert len(SNIPPETS) == 9
     for word in (
         "egrl.search(",
         "search.ask(",
         "search.tell(",
         "search.result()",
+        "op_seconds=",
+        "search.confirm(",
         "out=",
         "resume=",
         "on_generation=",

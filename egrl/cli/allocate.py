@@ -25,7 +25,7 @@ NAMED = 8
 @click.option(
     "--workload", help="without RUN: a workload of `egrl list workloads`, or a workload file (.json)"
 )
-@click.option("--mapping", help="without RUN: a mapping file, compiler, or best-known [compiler]")
+@click.option("--mapping", help="a mapping file, compiler, or best-known [RUN's best, or compiler]")
 @click.option(
     "--problem",
     help="what a mapping costs; see `egrl list problems` [nnpi]; needed for a RUN of a problem MODULE:NAME",

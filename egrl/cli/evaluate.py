@@ -35,8 +35,8 @@ MOST_VIOLATIONS = 20
 )
 @click.option(
     "--mapping",
-    help="without RUN: a mapping file (best_mapping.json), compiler, or best-known: the best that ships, or wisdom's"
-    " [compiler]",
+    help="a mapping file (best_mapping.json), compiler, or best-known: the best that ships, or wisdom's [RUN's best, or"
+    " compiler]",
 )
 @click.option("--problem", help="without RUN: what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)")
@@ -65,7 +65,7 @@ def command(
     summary = None if run is None else read_summary(Path(run))
     report = evaluation_report(subject, chosen, name, summary)
     shown, missed = list[str](), ""
-    if run is not None and summary is not None and (measured := measured_best(summary)):
+    if run is not None and summary is not None and mapping is None and (measured := measured_best(summary)):
         report["measured"] = measured
         missed = "" if report["cost"] is None else by_the_file(subject, chosen, measured["speedup"])
         shown = add_profile(measured, Path(run), problem or "")

@@ -10,6 +10,7 @@ import click
 
 from egrl.cli.names import OneOf
 from egrl.cli.output import output_file, remark
+from egrl.cli.problem_flags import mapping_of
 from egrl.runs.text import counted
 from workloads.errors import InputError
 
@@ -33,6 +34,7 @@ SECONDS = 10.0
     help="json: a mapping file; csv: one row per tensor; onnx: metadata in a copy of the model; the last two have"
     " addresses, where the problem has lifetimes [the output's ending]",
 )
+@click.option("--mapping", help="a mapping file to write instead of RUN's best, as of `egrl simplify`")
 @click.option("--model", help="the .onnx file that the run's workload was made of (format onnx)")
 @click.option(
     "--dim",
@@ -55,6 +57,7 @@ def command(
     run: str,
     output: str,
     form: str | None,
+    mapping: str | None,
     model: str | None,
     dims: tuple[str, ...],
     no_fuse: bool,
@@ -75,26 +78,32 @@ def command(
     from workloads.importers import dimensions
 
     if to is not None:
-        return _plan(run, output, problem, to, {"--format": form, "--model": model, "--fixed": fixed})
+        return _plan(
+            run,
+            output,
+            problem,
+            to,
+            {"--format": form, "--model": model, "--fixed": fixed, "--mapping": mapping},
+        )
     path = Path(output)
     form = _form(output, form, model, fixed)
     output_file(output)
     if not 1 <= align <= 2**40:
         raise InputError(f"--align: expected a number of bytes from 1 to 2^40, found {align}")
     past = PastRun.read(Path(run), problem)
-    mapping = past.best_mapping()
+    chosen = past.best_mapping() if mapping is None else mapping_of(mapping, past.problem)
     outside: list[str] = []
     data: str | bytes
-    memories = None if form == "json" else _addresses(past.problem, mapping, align, run, fixed)
+    memories = None if form == "json" else _addresses(past.problem, chosen, align, run, fixed)
     if form == "json":
-        data = mapping_file.dumps(past.problem, mapping)
+        data = mapping_file.dumps(past.problem, chosen)
     elif form == "csv":
-        data = mapping_export.to_csv(past.problem, mapping, memories)
+        data = mapping_export.to_csv(past.problem, chosen, memories)
     else:
         assert model is not None
         _check_copy(model, path)
         given = dimensions.parse(dims)
-        data, outside = mapping_export.to_onnx(past.problem, mapping, model, given, not no_fuse, memories)
+        data, outside = mapping_export.to_onnx(past.problem, chosen, model, given, not no_fuse, memories)
         _say_weights(data, Path(model), path)
     atomic.write_named(path, data)
     if outside:

@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "explore": "what more memory or bandwidth would buy, with a proof",
     "place": "a mapping at once, by rules learned on other networks",
     "evaluate": "score and explain one mapping",
+    "simplify": "the fewest changes that keep most of the gain",
     "export": "the best mapping of a run as a table, or in a copy of the ONNX file",
     "allocate": "an address for each tensor of a mapping",
     "calibrate": "a chip file fitted to what runs measured on a board",

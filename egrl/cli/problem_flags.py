@@ -22,10 +22,12 @@ def run_or_flags(
     """The problem, the mapping [N, H] and where it is from: a run's best, or what the flags --workload, --mapping,
     --problem and --chip (None: not given) name. InputError where both or neither are given, or one is wrong.
 
-    Beside a run --problem may name its problem, which it must where that is MODULE:NAME. Speedups are over the mapping
-    in the file `baseline`, if one is given.
+    Beside a run --problem may name its problem, which it must where that is MODULE:NAME, and --mapping another mapping
+    than its best. Speedups are over the mapping in the file `baseline`, if one is given.
     """
-    given = [flag for flag, value in flags.items() if value is not None and flag != "--problem"]
+    given = [
+        flag for flag, value in flags.items() if value is not None and flag not in ("--problem", "--mapping")
+    ]
     given += ["--set"] * bool(settings)
     if run is not None and given:
         raise InputError(
@@ -42,6 +44,12 @@ def run_or_flags(
                 " --workload"
             )
         past = PastRun.read(Path(run), flags["--problem"] or "").over(baseline)
+        if (other := flags["--mapping"]) is not None:
+            return (
+                past.problem,
+                mapping_of(other, past.problem),
+                start_word(past.problem.about.baseline_name, other),
+            )
         return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
     if flags["--workload"] is None:
         raise InputError(f"{command_name}: expected a run folder or --workload, found neither")

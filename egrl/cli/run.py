@@ -6,16 +6,21 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import click
+import numpy as np
 
 from egrl.cli import flags
 from egrl.cli.output import interrupted
 from egrl.core import typed_tables
 from egrl.runs.config import RunOptions
+from hwsim.jit import clock
 from workloads.errors import InputError
 from workloads.nearest import one_of
+
+if TYPE_CHECKING:
+    from egrl.runs.result import Result
 
 
 def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -48,6 +53,8 @@ def ablation_setting(method: str, ablation: str) -> str:
     return f"method.ablation={ablation}"
 
 
+BATCH = 12
+"""Mappings that the model is timed with."""
 NEAR = 1e-4
 """A gap below this is not worth another search."""
 
@@ -63,6 +70,30 @@ def exact_hint(summary: Mapping[str, Any]) -> str:
     if summary["method"] == "exact" or (summary["gap"] is not None and summary["gap"] < NEAR):
         return ""
     return f"next: --method exact solves the chip file's model directly, in {SECONDS:g} s at most"
+
+
+HINT_EVALS, HINT_SECONDS = 10, 4.0
+"""Of the evaluations of `egrl simplify` one in so many is for the hint; fewer if the model takes longer than that."""
+
+
+def changes_hint(result: Result) -> str:
+    """How few of the best mapping's changes bring how much of its gain; "" if it gains nothing or that is not known."""
+    from egrl.runs import simplified
+    from hwsim.fewest import evaluations
+    from hwsim.nearest import Costs, unsuitable
+
+    problem, mapping = result.problem, result.mapping
+    if mapping is None or result.speedup <= 1 or unsuitable(problem) or problem.judge(mapping):
+        return ""
+    if "evaluator" in result.summary:
+        return f"which changes matter only the chip file's model says: egrl simplify {result.folder}"
+    costs, rows = Costs(problem), np.repeat(mapping[None], BATCH, axis=0)
+    costs(rows)  # the first call loads kernels
+    begun = clock()
+    costs(rows)
+    affordable = int(HINT_SECONDS * BATCH / max(clock() - begun, 1e-9))
+    evals = min(evaluations(problem) // HINT_EVALS, affordable)
+    return simplified.hint(simplified.simplify(problem, mapping, simplified.KEEP, evals), str(result.folder))
 
 
 @click.command(name="run", short_help="search for the best mapping of a workload")
@@ -150,7 +181,7 @@ def command(
         click.echo(json.dumps(result.summary, allow_nan=False))
     elif not quiet:
         click.echo(summary.sentence(result.summary, str(result.folder)))
-        if hint := exact_hint(result.summary):
+        for hint in filter(None, (exact_hint(result.summary), changes_hint(result))):
             click.echo(hint)
     if report and result.folder is not None:
         _leave_page(result.folder, options.get("problem") or "", quiet, as_json)

@@ -25,7 +25,7 @@ PLACE = "place"
 """Key of what a choice led to (`HasPlacement`): for whoever reads the file; `loads` derives it anew."""
 
 
-def rows_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:
+def names_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:
     """One mapping [N, H] by names, one object per node; a dead decision is left out of its node's entry."""
     rows: list[dict[str, Any]] = []
     places = problem.placement(mapping) if isinstance(problem, HasPlacement) else [None] * len(mapping)
@@ -40,8 +40,16 @@ def rows_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:
     return rows
 
 
+def mapping_of(problem: Problem, names: Sequence[Mapping[str, Any]]) -> Mapping16:
+    """The mapping int16 [N, H] that objects per node name, as `names_of` gives them; they may stand in any order.
+
+    InputError if a node, a head or a choice is none of the problem's, one stands twice, or a choice is missing.
+    """
+    return _mapping_of_rows(_numbered([dict(row) for row in names], "names"), "names", problem)
+
+
 def dumps(problem: Problem, mapping: Mapping16, name: str = "") -> str:
-    """JSON of one mapping [N, H], as `rows_of` has it, or as the plan that a problem writes it as.
+    """JSON of one mapping [N, H], as `names_of` has it, or as the plan that a problem writes it as.
 
     `name` is what texts call the mapping where it is a baseline; "": the file has none.
     """
@@ -56,7 +64,7 @@ def dumps(problem: Problem, mapping: Mapping16, name: str = "") -> str:
     if isinstance(problem, HasPlanText):
         document["plan"] = problem.plan_text(mapping)
     else:
-        document["mapping"] = rows_of(problem, mapping)
+        document["mapping"] = names_of(problem, mapping)
     return json.dumps(document, indent=1) + "\n"
 
 

@@ -1,7 +1,8 @@
 """egrl plot transfer: policies along training, on workloads without training (EGRL, Figure 4).
 
 A panel for each folder that `egrl transfer` was given, one line per target, the compiler at 1. Thick is what the
-policies were trained on; the dotted line is the deployed policy. Lines that fall to the right are overfitting.
+policies were trained on; the dotted line is the deployed policy. Lines that fall to the right are overfitting; one
+that leaves the frame below belongs to a mapping that did not run.
 """
 
 from __future__ import annotations

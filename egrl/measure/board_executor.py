@@ -28,7 +28,7 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
-from egrl.core.mapping_file import rows_of
+from egrl.core.mapping_file import names_of
 from egrl.core.proposals import Proposals
 from egrl.measure.board import Board, quoted
 from egrl.measure.config import EvaluatorConfig
@@ -127,7 +127,7 @@ class BoardExecutor:
         """The request for one mapping [N, H]."""
         about = self._problem.about
         names = {"problem": about.name, "workload": about.workload, "chip": about.chip}
-        return {**names, "mapping": rows_of(self._problem, mapping)}
+        return {**names, "mapping": names_of(self._problem, mapping)}
 
     # ---- before the search
 

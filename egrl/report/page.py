@@ -12,6 +12,7 @@ from egrl.figures.repetitions import check_comparable, labels, to_plot
 from egrl.report import render
 from egrl.report.changes import GAINED, gained, nodes
 from egrl.report.explaining import explaining
+from egrl.report.fewest import fewest
 from egrl.report.glossary import glossary
 from egrl.report.memory import memory
 from egrl.report.profiled import table
@@ -61,6 +62,7 @@ def sections(run: PastRun) -> list[Section]:
         explained = explaining(run, best)
         problem = explained.problem
         found += _with_model(gained(problem, best), explained.says)
+        found += fewest(problem, best)
         if isinstance(problem, HasSections):
             found += problem.sections(best)
         found += table(run, best)

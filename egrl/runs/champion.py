@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from egrl.core.archive import Archive
+from egrl.core.mapping_file import names_of
 from egrl.core.state import Champion, SearchState
 from egrl.measure.board import BoardFailure, excerpt
 from egrl.measure.board_executor import BoardExecutor
@@ -20,10 +21,15 @@ from egrl.measure.reported import checked
 from egrl.measure.retrying_board import GivenUp
 from egrl.runs.run import Run
 from hwsim.capabilities import HasRace
+from hwsim.fewest import evaluations, front
 from hwsim.measure import Measurement, Practice, interleave, relative_noise, speedup_interval
+from hwsim.nearest import EQUAL, nearest, unsuitable
 from hwsim.problem import Mapping16, Problem, Status
 
 LEAST_ROUNDS = 3
+PROVED = 8
+"""Of the evaluations of `egrl simplify` one in so many looks for the mapping nearest to the baseline that is as fast as
+a proven one."""
 RACERS = 8
 """Mappings of a run that are raced where the problem measures on this machine …"""
 RACE_NOISE = 0.15
@@ -105,7 +111,7 @@ def confirm(
     problem: Problem,
     run: Run,
     noise: float,
-    measure: Callable[[Mapping16], float],
+    measure: Callable[[list[dict[str, Any]]], float],
     most: int,
     rounds: int,
 ) -> Named | None:
@@ -115,7 +121,7 @@ def confirm(
     """
 
     def sampler(mapping: Mapping16) -> Callable[[], float]:
-        return lambda: _seconds(measure(mapping.copy()))
+        return lambda: _seconds(measure(names_of(problem, mapping)))
 
     archive, config = run.context.archive, replace(run.config.evaluator, contenders=most, rounds=rounds)
     baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64)).repaired[0]
@@ -169,6 +175,23 @@ class Measured:
 
     baseline_cost: float
     evaluator: Mapping[str, Any]
+
+
+def nearest_best(problem: Problem, state: SearchState, proves: bool) -> SearchState:
+    """The state with the mapping nearest to the baseline of those that are as fast as the champion, by the model.
+
+    If the method `proves` (`Method.proves`), it is searched for, beside undoing the champion's changes.
+    """
+    champion = state.champions[0]
+    if champion is None or problem.judge(champion.mapping) or unsuitable(problem):
+        return state
+    found = [nearest(problem, champion.mapping)]
+    if proves:
+        walked = front(problem, found[0], max(evaluations(problem) // PROVED, 1))
+        as_fast = np.flatnonzero(np.abs(walked.cost - walked.goal[1]) <= EQUAL * walked.goal[1])
+        found += [walked.mapping[at] for at in as_fast]
+    mapping = min(found, key=lambda each: int((each != problem.baseline.mapping).sum()))
+    return replace(state, champions=[replace(champion, mapping=mapping), *state.champions[1:]])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from egrl.measure import executors
 from egrl.measure import records as measurements
 from egrl.measure.confirming import ConfirmingBoards
 from egrl.runs import checkpoint, progress, summary
-from egrl.runs.champion import name_the_best, race_the_best
+from egrl.runs.champion import name_the_best, nearest_best, race_the_best
 from egrl.runs.gains import Gains
 from egrl.runs.gap import Gap
 from egrl.runs.result import Result
@@ -146,6 +146,9 @@ def _conclude(
             baseline_cost, table = measured.baseline_cost, measured.evaluator
         elif complete and (raced := race_the_best(problem, archive, reached)) is not None:
             baseline_cost, notes = raced.baseline_cost, raced.notes
+    if boards is None:
+        with progress.note_if_slow("undoing what buys nothing", quiet):
+            reached = nearest_best(problem, reached, run.method.proves)
     for text in notes:
         progress.note(text, quiet)
     champion = reached.champions[0]

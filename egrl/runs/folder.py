@@ -35,6 +35,7 @@ CONFIG = inputs.CONFIG
 SUMMARY = "summary.json"
 METRICS = "metrics.csv"
 BEST = "best_mapping.json"
+SIMPLIFIED = "simplified_mapping.json"
 CHECKPOINT = "checkpoint"
 MAPPINGS = "mappings"
 POLICIES = "policies"

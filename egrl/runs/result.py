@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.mapping_file import rows_of
+from egrl.core.mapping_file import names_of
 from egrl.runs.folder import METRICS
 from egrl.runs.text import baseline_text, cost_text, counted
 from egrl.runs.verdict import distance, percent_up
@@ -74,7 +74,7 @@ class Result:
         """The best mapping by names, one object per node: {"node": "conv1", "weight": "sram", …}; empty where there is
         none.
         """
-        return [] if self.mapping is None else rows_of(self.problem, self.mapping)
+        return [] if self.mapping is None else names_of(self.problem, self.mapping)
 
     @cached_property
     def history(self) -> dict[str, NDArray[Any]]:

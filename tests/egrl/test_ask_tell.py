@@ -384,6 +384,11 @@ def noisy(rng: np.random.Generator, mapping: np.ndarray, noise: float = 0.03) ->
     return true_seconds(mapping) * float(np.exp(noise * rng.standard_normal()))
 
 
+def by_names(problem, rng):
+    """A board that gets names, as `Search.confirm` calls it."""
+    return lambda names: noisy(rng, egrl.mapping_of(problem, names))
+
+
 def searched(seed: int, noise: float = 0.03, **more: object) -> tuple[egrl.Search, np.random.Generator]:
     """A search that was told three noisy seconds of each of 60 mappings."""
     rng = np.random.default_rng(seed)
@@ -428,7 +433,7 @@ def test_what_is_confirmed_holds_where_the_best_measured_was_lucky():
     for seed in range(20):
         search, rng = searched(seed)
         first = search.result()
-        found = search.confirm(lambda mapping, rng=rng: noisy(rng, mapping))
+        found = search.confirm(by_names(search.problem, rng))
         baseline, named, before = map(
             true_seconds, (search.problem.baseline.mapping, found.mapping, first.mapping)
         )
@@ -447,10 +452,11 @@ def test_what_is_confirmed_stands_in_the_folder_until_more_is_told(capsys):
     assert search.result().interval is None
     calls = []
 
-    def measure(mapping):
-        calls.append(mapping)
-        mapping[:] = mapping  # it is a copy
-        return noisy(rng, mapping)
+    def measure(names):
+        calls.append(names)
+        seconds = noisy(rng, egrl.mapping_of(search.problem, names))
+        names.clear()  # they are the caller's own
+        return seconds
 
     found = search.confirm(measure, contenders=3, rounds=6)
     assert 2 * 6 <= len(calls) <= 2 * 6 + 3 * 6
@@ -470,7 +476,7 @@ def test_without_repetitions_the_baseline_says_how_noisy_a_board_is():
     rng = np.random.default_rng(0)
     search = egrl.Search("alexnet", method="random", seed=0)
     tell_seconds(search, 30)
-    found = search.confirm(lambda mapping: noisy(rng, mapping), rounds=4)
+    found = search.confirm(by_names(search.problem, rng), rounds=4)
     assert found.summary["evaluator"]["noise"] > 0
     assert found.interval is not None
 
@@ -478,22 +484,22 @@ def test_without_repetitions_the_baseline_says_how_noisy_a_board_is():
 def test_what_cannot_be_confirmed_is_refused_and_nothing_changes():
     search = egrl.Search("alexnet", method="random", seed=0)
     with pytest.raises(ValueError, match="confirm: expected a search that was told seconds"):
-        search.confirm(lambda mapping: 1.0)
+        search.confirm(lambda names: 1.0)
     told = egrl.Search("alexnet", method="random", seed=0)
     tell_model(told, 5)
     with pytest.raises(ValueError, match="confirm: expected a search that was told seconds"):
-        told.confirm(lambda mapping: 1.0)
+        told.confirm(lambda names: 1.0)
     tell_seconds(search, 20)
     before = search.result().summary["best"]
     for wrong in ({"contenders": 0}, {"rounds": 1}, {"rounds": 2.5}):
         with pytest.raises(ValueError, match=f"confirm: expected {next(iter(wrong))} from"):
-            search.confirm(lambda mapping: 1.0, **wrong)
+            search.confirm(lambda names: 1.0, **wrong)
     for given in (float("nan"), -1.0, "1", [1.0, 2.0]):
         with pytest.raises(ValueError, match="confirm: expected"):
-            search.confirm(lambda mapping, given=given: given)
+            search.confirm(lambda names, given=given: given)
     with pytest.raises(OSError, match="unplugged"):
-        search.confirm(lambda mapping: (_ for _ in ()).throw(OSError("unplugged")))
+        search.confirm(lambda names: (_ for _ in ()).throw(OSError("unplugged")))
     assert search.result().summary["best"] == before
     search.close()
     with pytest.raises(ValueError, match="closed"):
-        search.confirm(lambda mapping: 1.0)
+        search.confirm(lambda names: 1.0)

@@ -215,9 +215,9 @@ def evaluations(folder: Path):
 
 
 def expected(found, problem) -> np.ndarray:
-    from egrl.core.mapping_file import rows_of
+    from egrl.core.mapping_file import names_of
 
-    rows = [profile_of(rows_of(problem, mapping)) for mapping in found.mapping]
+    rows = [profile_of(names_of(problem, mapping)) for mapping in found.mapping]
     return np.array([[row.get(name, np.nan) for name in problem.parts.names] for row in rows], np.float32)
 
 

@@ -1,0 +1,152 @@
+"""Of mappings that are equally fast the one nearest to the baseline.
+
+Source: groups of changes are undone as in delta debugging (Zeller, Hildebrandt, IEEE TSE 2002): all, then halves.
+
+Deviations: a group that cannot be undone whole is halved at once; a second pass undoes what the first made free.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.capabilities import HasModel, HasPlacement
+from hwsim.problem import Evaluation, Floats, Mapping16, Problem, Status
+
+EQUAL = 1e-9
+"""Costs that differ by less than this share are equal: what sums in another order differ by is far below."""
+PASSES = 3
+"""Turns over all changes at most."""
+WORK, LEAST_EVALS = 1_000_000, 200
+"""`nearest` takes WORK / nodes evaluations at most, or LEAST_EVALS: a moment."""
+
+
+def unsuitable(problem: Problem) -> str:
+    """Why changes of a problem's mappings cannot be counted and undone, in words; "" if they can."""
+    about = problem.about
+    if about.measured:
+        return "its costs are measured"
+    if not about.alike:
+        return "its choices depend on one another"
+    beyond = isinstance(problem, HasPlacement) and problem.baseline_placement() is not None
+    if beyond or problem.baseline.nearest:
+        return f"no mapping is {about.baseline_name}'s"
+    found = _measured(problem)
+    if not isinstance(problem, HasModel) and found.cost[0] != found.cost[1]:
+        return "its costs are noisy"
+    if not np.allclose(found.reward, found.speedup**2, rtol=EQUAL):
+        return "its rewards follow from more than costs"
+    return ""
+
+
+def _measured(problem: Problem) -> Evaluation:
+    """The baseline, measured with two keys: noise makes its costs differ."""
+    return problem.evaluate(
+        np.repeat(problem.baseline.mapping[None], 2, axis=0), np.arange(2, dtype=np.uint64)
+    )
+
+
+class Costs:
+    """Noise-free costs of a problem's mappings, and the mappings that run.
+
+    Attributes:
+        calls: mappings that were evaluated so far.
+        epsilon: float64 [B], of the last ones the share of their bytes that had to move.
+        limit: after so many nothing more is undone.
+    """
+
+    def __init__(self, problem: Problem, limit: int = sys.maxsize) -> None:
+        self.problem, self.limit, self.calls = problem, limit, 0
+        self.epsilon: Floats = np.zeros(0)
+        cost = _measured(problem).cost
+        self._noisy = bool(cost[0] != cost[1])
+
+    def __call__(self, mapping: Mapping16) -> tuple[Mapping16, Floats]:
+        """What runs for mappings int16 [B, N, H], of that shape, and its costs float64 [B]; infinite: nothing."""
+        self.calls += len(mapping)
+        found = self.problem.evaluate(mapping, np.zeros(len(mapping), np.uint64))
+        self.epsilon = found.epsilon.copy()
+        ran = (found.status == Status.OK) & ~found.partial
+        cost = np.where(ran, found.cost, math.inf)
+        if self._noisy:
+            model = self.problem
+            assert isinstance(model, HasModel)
+            cost[ran] = [model.model_cost(each) for each in found.repaired[ran]]
+        return found.repaired, cost
+
+    def of(self, mapping: Mapping16) -> float:
+        """The cost of one mapping int16 [N, H]."""
+        return float(self(mapping[None])[1][0])
+
+
+def changed(problem: Problem, mapping: Mapping16) -> NDArray[np.int64]:
+    """int64 [K, 2], node and head of each decision of a mapping int16 [N, H] that differs from the baseline's.
+
+    First those that undo best if several mappings are equally near: to slower places, then to faster ones, the largest
+    tensors first, so that more bytes lie in faster memory, and more room is left there.
+    """
+    base, space = problem.baseline.mapping, problem.space
+    found = np.argwhere((mapping != base) & space.live)
+    nodes, heads = found.T
+    faster = mapping[nodes, heads] > base[nodes, heads]
+    return found[np.lexsort((nodes, -space.size_bytes[nodes, heads], faster))]
+
+
+def undone(costs: Costs, mapping: Mapping16, least: float, most: float) -> Mapping16:
+    """A mapping int16 [N, H] with changes undone, one by one and in groups, as long as its cost stays in between.
+
+    `least` and `most` (closed) are in the problem's unit; what would have to be repaired into more changes stays.
+    """
+    base = costs.problem.baseline.mapping
+    for _ in range(PASSES):
+        before = int((mapping != base).sum())
+        groups = [changed(costs.problem, mapping)]
+        while groups and costs.calls < costs.limit:
+            group = groups.pop()
+            if not len(group):
+                continue
+            proposal = mapping.copy()
+            proposal[group[:, 0], group[:, 1]] = base[group[:, 0], group[:, 1]]
+            (runs,), (cost,) = costs(proposal[None])
+            if least <= cost <= most and (runs != base).sum() < (mapping != base).sum():
+                mapping = runs
+            elif len(group) > 1:
+                groups += [group[len(group) // 2 :], group[: len(group) // 2]]
+        if int((mapping != base).sum()) == before:
+            break
+    return mapping
+
+
+def nearest(problem: Problem, mapping: Mapping16) -> Mapping16:
+    """The mapping int16 [N, H] nearest to the baseline that undoing changes of a valid one leads to at the same cost.
+
+    Of equally near ones it is the one with more bytes in faster memory, then the one that leaves more room there, as
+    far as single changes lead. The mapping itself where the problem is `unsuitable`.
+    """
+    if unsuitable(problem):
+        return mapping
+    costs = Costs(problem, max(WORK // len(problem.space.nodes), LEAST_EVALS))
+    cost = costs.of(mapping)
+    if not math.isfinite(cost):
+        return mapping
+    least, most = cost * (1 - EQUAL), cost * (1 + EQUAL)
+    found = undone(costs, mapping, least, most)
+    return _faster(costs, found, least, most) if problem.about.place == "memory" else found
+
+
+def _faster(costs: Costs, mapping: Mapping16, least: float, most: float) -> Mapping16:
+    """Each changed tensor in the fastest memory that costs the same and needs no other change."""
+    space, base = costs.problem.space, costs.problem.baseline.mapping
+    for node, head in changed(costs.problem, mapping):
+        for to in range(int(space.num_choices[node, head]) - 1, int(mapping[node, head]), -1):
+            proposal = mapping.copy()
+            proposal[node, head] = to
+            (runs,), (cost,) = costs(proposal[None])
+            same = np.array_equal(runs, proposal) and to != base[node, head]
+            if same and least <= cost <= most:
+                mapping = proposal
+                break
+    return mapping
