@@ -379,14 +379,16 @@ def test_what_torch_cannot_save_is_refused_in_a_line():
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(4 * 3600)
-@pytest.mark.parametrize("size", [0, 1])
-@pytest.mark.parametrize(("family", "least"), [("torchvision", 40), ("timm", 120), ("transformers", 80)])
+@pytest.mark.parametrize(("route", "size"), [("export", 0), ("export", 1), ("onnx", 0)])
+@pytest.mark.parametrize(("family", "least"), [("torchvision", 30), ("timm", 120), ("transformers", 80)])
 def test_architectures_have_the_products_and_parameters_that_pytorch_counts(
-    family, least, size, tmp_path, capsys
+    family, least, route, size, tmp_path, capsys
 ):
     pytest.importorskip(family)
+    if route == "onnx":
+        pytest.importorskip("onnxscript")
     out = tmp_path / "counts.jsonl"
-    import_torch.main([str(out), family, "--size", str(size), "--every", "2"])
+    import_torch.main([str(out), family, "--route", route, "--size", str(size), "--every", "2"])
     capsys.readouterr()
     different = [row["name"] for row in import_torch.apart(out)]
     assert [name for name in different if name not in import_torch.REASONS] == []

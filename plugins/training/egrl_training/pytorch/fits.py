@@ -16,9 +16,9 @@ from egrl_training.pytorch.estimates import Rates
 from egrl_training.pytorch.fit_report import ALL, LEAST, THEIRS, WITHIN, Fit, Row
 from egrl_training.pytorch.fit_steps import FitStep, FitSteps
 from egrl_training.pytorch.versions import check_version
-from egrl_training.simulator.baseline import plans_by_rule
 from egrl_training.simulator.batches import Batches, are_equal, largest
 from egrl_training.simulator.least import fastest_within, floor_bytes, least_peak
+from egrl_training.simulator.rules import plans_by_rule
 from workloads.errors import InputError
 
 Plan = NDArray[np.int16]
