@@ -60,6 +60,9 @@ SMALL = {
     ),
     **dict.fromkeys(("vocab_size",), 256),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4),
+    **dict.fromkeys(("num_experts_per_tok", "moe_topk", "top_k_experts"), 2),
+    **dict.fromkeys(("n_group", "topk_group"), 1),
+    "pad_token_id": 0,
     "head_dim": 16,
     "num_layers": 2,
 }
