@@ -30,6 +30,8 @@ SLICING = frozenset({"scan", "map", "map_impl"})
 LOOPS = SLICING | {"while_loop", "associative_scan"}
 SETTLED = frozenset({"embedding_renorm"})
 """Ops that change a weight once, and then never again: that is done before the first inference."""
+VMAP = "_add_batch_dim"
+"""What begins a part of a program whose shapes are those of one sample of many."""
 MOVED = frozenset({"flex_attention"})
 """Ops whose graphs change single numbers, and are not looked into."""
 
@@ -88,6 +90,11 @@ class Writer:
         return names[name]
 
     def _call(self, call: Call, names: dict[str, str], item: Any) -> None:
+        if VMAP in call.op:
+            raise InputError(
+                f"{self.file}: expected a program in which torch.vmap is written out, found {call.op}: save"
+                " program.run_decompositions({})"
+            )
         targets = targets_of(call)
         if (
             not call.outputs and "." in call.op

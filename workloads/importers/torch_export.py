@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workloads.errors import InputError
-from workloads.importers import pt2_file
+from workloads.importers import pt2_file, pt2_graph
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.read import Imported, convert
 
@@ -37,6 +37,8 @@ def from_torch(
     stream, title = io.BytesIO(), name or type(module).__name__
     try:
         program = torch.export.export(module, example_inputs, dynamic_shapes=dynamic_shapes)
+        if _has_vmap(program):
+            program = program.run_decompositions({})
         torch.export.save(program, stream)
     except Exception as error:  # whatever torch says of what it cannot export or save
         first = next(iter(str(error).strip().splitlines()), "")
@@ -46,3 +48,9 @@ def from_torch(
         ) from error
     graph = pt2_file.read(stream.getvalue(), title, Dimensions(dimensions or {}))
     return convert(graph, title, f"torch.export of {title}", element_bytes, fuse, allow_unknown)
+
+
+def _has_vmap(program: Any) -> bool:
+    """Whether shapes within a program are those of one sample of `torch.vmap`."""
+    graphs = [part.graph for part in program.graph_module.modules() if hasattr(part, "graph")]
+    return any(pt2_graph.VMAP in str(node.target) for graph in graphs for node in graph.nodes)

@@ -46,10 +46,10 @@ from egrl.reproduction.shared import mean_interval
 from egrl_training.pytorch.capture import capture_joint
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.times import Times
-from egrl_training.simulator.baseline import plans_by_rule
 from egrl_training.simulator.device import Device
 from egrl_training.simulator.exact.facts import facts_of
 from egrl_training.simulator.problem import TrainingConfig, TrainingProblem
+from egrl_training.simulator.rules import plans_by_rule
 from egrl_training.simulator.simulate import simulate
 from egrl_training.steps.json_file import to_json
 from egrl_training.steps.load import load_training

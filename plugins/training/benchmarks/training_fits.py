@@ -1,11 +1,12 @@
 """What `egrl fits` says of ten networks, beside what their steps take: PyTorch's profiler counts the bytes.
 
-    python -m benchmarks.training_fits -o FOLDER [--networks gpt2,mlp] [--small]
+    python -m benchmarks.training_fits -o FOLDER [--networks gpt2,mlp] [--small] [--backend inductor]
     python -m benchmarks.training_fits -o FOLDER --table
 
-Forward and backward are compiled with "aot_eager", on a processor: with every value kept, as PyTorch's own partitioner
-cuts them, and with the plan of the least peak that is found; then AdamW steps, whose state is there all the time. What
-is said comes from a network without data. FOLDER/fits.jsonl has what was measured; it is not measured again.
+Forward and backward are compiled with "aot_eager", or with inductor, on a processor: with every value kept, as
+PyTorch's own partitioner cuts them, and with the plan of the least peak that is found; then AdamW steps, whose state is
+there all the time. What is said comes from a network without data. FOLDER/fits.jsonl has what was measured; it is not
+measured again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from benchmarks.training_models import FULL, SMALL, Training
 from torch import nn
 
 from benchmarks.lines import Lines
-from egrl_training.pytorch.backend import PlannedBackend
+from egrl_training.pytorch.backend import BACKENDS, PlannedBackend
 from egrl_training.pytorch.estimates import Rates
 from egrl_training.pytorch.fit_report import ALL, LEAST, THEIRS
 from egrl_training.pytorch.fit_steps import FitStep, FitSteps
@@ -34,7 +35,6 @@ from egrl_training.pytorch.no_data import batch_of, without_data
 from egrl_training.pytorch.partition import Cut
 from egrl_training.pytorch.peak import peak_of
 from egrl_training.simulator.least import least_peak
-from egrl_training.simulator.simulate import simulate
 from workloads.text import size_text
 
 KEYS = ("network", "plan")
@@ -101,12 +101,14 @@ def network(name: str, small: bool) -> Training:
     )
 
 
-def said(name: str, small: bool) -> tuple[FitStep, dict[str, np.ndarray[Any, np.dtype[np.int16]]], float]:
+def said(
+    name: str, small: bool, backend: str = "aot_eager"
+) -> tuple[FitStep, dict[str, np.ndarray[Any, np.dtype[np.int16]]], float]:
     """What is known without data: the step, the three plans, and the seconds that it took."""
     begun = time.perf_counter()
     with without_data():
         made = network(name, small)
-    step = FitSteps(made.model, made.inputs, 0, "adamw", Rates(), name).given
+    step = FitSteps(made.model, made.inputs, 0, "adamw", Rates(), name, backend).given
     least = least_peak(step.joint.step, step.tables, SEARCH_S)
     plans = {ALL: step.everything, THEIRS: step.theirs(), LEAST: least}
     return step, plans, time.perf_counter() - begun
@@ -146,19 +148,19 @@ def keeping(names: Collection[str], joint: JointGraph) -> Cut:
     return Cut(joint.positions(names))
 
 
-def compare(name: str, small: bool, lines: Lines) -> None:
+def compare(name: str, small: bool, backend: str, lines: Lines) -> None:
     """Add what is said and measured of a network."""
     if all((name, plan) in lines for plan in (ALL, THEIRS, LEAST)):
         return
-    step, plans, seconds = said(name, small)
+    step, plans, seconds = said(name, small, backend)
     torch.manual_seed(0)
     made = network(name, small)
     for plan, kept in plans.items():
         pairs = zip(step.joint.step.candidates, kept, strict=True)
         names = {step.joint.step.values[number].name for number, keep in pairs if keep}
-        planned = PlannedBackend("aot_eager", partial(keeping, names), name, False)
-        peak, stepping = measured(made, "aot_eager" if plan == THEIRS else planned)
-        passes = int(simulate(step.tables, kept[None])[1][0])
+        planned = PlannedBackend(backend, partial(keeping, names), name, False)
+        peak, stepping = measured(made, backend if plan == THEIRS else planned)
+        passes = step.passes_bytes(None if plan == THEIRS else kept)
         found = {
             "said_bytes": passes,
             "measured_bytes": peak,
@@ -203,6 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--networks", default=",".join(NETWORKS))
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--backend", choices=BACKENDS, default="aot_eager")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args(argv)
     options.output.mkdir(parents=True, exist_ok=True)
@@ -211,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(table(lines))
         return 0
     for name in options.networks.split(","):
-        compare(name, options.small, lines)
+        compare(name, options.small, options.backend, lines)
     return 0
 
 

@@ -20,7 +20,7 @@ import torch
 from benchmarks.kinds.compare import RAISES, REFUSED, RIGHT, WRONG, Outcome, compare
 from benchmarks.kinds.kind import KINDS, Kind
 
-FILES = ("buffers", "memories", "changes", "between", "chance", "programs", "loops")
+FILES = ("buffers", "memories", "changes", "between", "chance", "programs", "loops", "hooks", "recipes")
 for _file in FILES:
     importlib.import_module(f"benchmarks.kinds.{_file}")
 

@@ -1,6 +1,7 @@
 """Architectures that nobody here wrote, with random weights, within limits of memory: right, and at what peak?
 
-    python -m benchmarks.training_strangers [--backend aot_eager] [--limits 1.0,0.8,least] [--only TEXT] [--json FILE]
+    python -m benchmarks.training_strangers [--backend aot_eager] [--limits 1.0,0.8,half,least] [--only TEXT]
+        [--json FILE]
 
 They come from torchvision, timm and transformers, which must be installed; names that a version does not have are left
 out. Numbers are float64. Losses, gradients, parameters and buffers are compared with eager mode, and the measured peak
@@ -14,19 +15,28 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from benchmarks.kinds.kind import difference
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import egrl_training as training
+from egrl_training.pytorch.counted import tensors_of
 from egrl_training.pytorch.peak import peak_of
 
 TOLERANCE = {"aot_eager": 1e-9, "inductor": 1e-5}
-LIMITS = "1.0,0.8,0.6,least"
+LIMITS = "1.0,0.8,0.6,half,least"
+"""Fractions of the peak of keeping every value; the least peak that a refusal names, and halfway from there to all."""
+IMPOSSIBLE = 1e-6
+"""A fraction within which nothing fits, so that the refusal names the least peak."""
+LEFT_FREE = 1024
+"""Bytes above the least peak: a limit needs some for scalars."""
+SMALLEST = 64
+"""Rows of an image, for networks that read images of any size."""
 VISION = """
     alexnet vgg11_bn resnet18 resnet50 resnext50_32x4d wide_resnet50_2 densenet121 squeezenet1_1
     mobilenet_v2 mobilenet_v3_small shufflenet_v2_x0_5 mnasnet0_5 efficientnet_b0 regnet_y_400mf
@@ -81,6 +91,18 @@ class _Loss(nn.Module):
         return out.sin().square().mean()
 
 
+class _Reads(TorchDispatchMode):
+    """Notes which memory ops read: networks have buffers that nothing reads, and that no graph has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.places |= {t.untyped_storage().data_ptr() for t in tensors_of((args, kwargs))}
+        return func(*args, **(kwargs or {}))
+
+
 def strangers() -> Iterator[tuple[str, Callable[[], Step]]]:
     """A name, and what builds the network and its inputs."""
     import timm
@@ -88,22 +110,27 @@ def strangers() -> Iterator[tuple[str, Callable[[], Step]]]:
     import transformers
 
     def image(net: nn.Module, size: int) -> Step:
-        return _Loss(net), (torch.randn(4, 3, size, size, dtype=torch.float64),)
+        return _Loss(net), (torch.randn(2, 3, size, size, dtype=torch.float64),)
+
+    def of_timm(name: str) -> Step:
+        net = timm.create_model(name)
+        size = net.default_cfg["input_size"][-1] if net.default_cfg.get("fixed_input_size") else SMALLEST
+        return image(net, size)
 
     for name in VISION.split():
         if hasattr(torchvision.models, name):
             make = getattr(torchvision.models, name)
-            size = 224 if name.startswith("vit") else 64
+            size = 224 if name.startswith("vit") else SMALLEST
             yield f"torchvision {name}", lambda make=make, size=size: image(make(weights=None), size)
     for name in TIMM.split():
         if timm.is_model(name):
-            size = int(found[0]) if (found := re.findall(r"_(2\d\d)$", name)) else 224
-            yield f"timm {name}", lambda name=name, size=size: image(timm.create_model(name), size)
+            yield f"timm {name}", lambda name=name: of_timm(name)
     for name, more in TRANSFORMERS.items():
         if hasattr(transformers, name):
 
             def build(name: str = name, more: dict[str, Any] = more) -> Step:
                 config = getattr(transformers, name)(**{**SMALL, **more})
+                config._experts_implementation = "batched_mm"  # grouped products know no float64
                 net = transformers.AutoModel.from_config(config)
                 return _Loss(net), (torch.randint(1, 512, (4, 32)),)
 
@@ -128,10 +155,12 @@ def _step(
     def peak() -> int:
         for each in net.parameters():
             each.grad = None
-        there = {
-            t.untyped_storage().data_ptr(): t.nbytes for t in (*net.parameters(), *net.buffers(), *inputs)
-        }
-        return sum(there.values()) + peak_of(lambda: function(*inputs).backward(), torch.device("cpu"))
+        with _Reads() as reads, torch.no_grad():
+            net(*inputs)
+        given = (t.untyped_storage() for t in (*net.parameters(), *net.buffers(), *inputs))
+        there = {storage.data_ptr(): storage.nbytes() for storage in given}
+        fixed = sum(size for place, size in there.items() if place in reads.places)
+        return fixed + peak_of(lambda: function(*inputs).backward(), torch.device("cpu"))
 
     return [each.detach().clone() for each in results], peak
 
@@ -147,7 +176,44 @@ def outcome(build: Callable[[], Step], wanted: list[Tensor], backend: str, **lim
         return {"word": type(error).__name__, "detail": str(error)[:200]}
     off = difference(found, wanted)
     word = "right" if off <= TOLERANCE[backend] else "WRONG"
-    return {"word": word, "off": off, "measured / planned": ratio, "plans": len(plans)}
+    every = sum(each.all_peak_bytes for each in plans)
+    return {"word": word, "off": off, "measured / planned": ratio, "plans": len(plans), "all kept": every}
+
+
+def within_limits(
+    build: Callable[[], Step], wanted: list[Tensor], backend: str, limits: str = LIMITS
+) -> dict[str, dict[str, Any]]:
+    """The outcome at each of some limits, as in `LIMITS`, the fractions from the largest on: below one that is refused
+    all are."""
+    found: dict[str, dict[str, Any]] = {}
+    refused: dict[str, Any] = {}
+    for limit in limits.split(","):
+        if limit in ("half", "least"):
+            refused = refused or outcome(build, wanted, backend, fraction=IMPOSSIBLE)
+            ends = _ends(refused, found.values())
+            part = 0.5 if limit == "half" else 0.0
+            given = (
+                {"limit": int(ends[0] + part * (ends[1] - ends[0])) + LEFT_FREE}
+                if ends
+                else {"fraction": 0.1}
+            )
+            found[limit] = outcome(build, wanted, backend, **given)
+        else:
+            found[limit] = refused or outcome(build, wanted, backend, fraction=float(limit))
+            refused = refused or (found[limit] if _least(found[limit]) else {})
+    return found
+
+
+def _least(refused: dict[str, Any]) -> int:
+    """The least peak that a refusal names; 0 if it is none."""
+    named = re.search(r"(?:at least|is) (\d+) bytes", refused.get("detail", ""))
+    return int(named[1]) if named else 0
+
+
+def _ends(refused: dict[str, Any], known: Collection[dict[str, Any]]) -> list[int]:
+    """Bytes of the least peak and of the peak of keeping every value; empty if one is not known."""
+    most = [each["all kept"] for each in known if each.get("plans") == 1]
+    return [_least(refused), most[0]] if _least(refused) and most else []
 
 
 def main() -> None:
@@ -168,15 +234,8 @@ def main() -> None:
         except Exception as error:  # an op that knows no float64, say
             print(f"{name}: eager mode ends with {type(error).__name__}: {str(error)[:100]}", flush=True)
             continue
-        rows[name] = {}
-        for limit in asked.limits.split(","):
-            given: dict[str, Any] = {"fraction": 1e-6 if limit == "least" else float(limit)}
-            found = outcome(build, wanted, asked.backend, **given)
-            if limit == "least" and (
-                least := re.search(r"(?:at least|is) (\d+) bytes", found.get("detail", ""))
-            ):
-                found = outcome(build, wanted, asked.backend, limit=int(least[1]) + 1024)
-            rows[name][limit] = found
+        rows[name] = within_limits(build, wanted, asked.backend, asked.limits)
+        for limit, found in rows[name].items():
             print(f"{name} {limit}: {found}", flush=True)
         if asked.json:
             asked.json.write_text(json.dumps(rows, indent=1))

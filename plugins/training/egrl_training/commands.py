@@ -32,6 +32,12 @@ SECONDS = 20.0
 @click.option("--flops", metavar="RATE", help='of the device, such as "300 TFLOP/s" [as measured here]')
 @click.option("--bandwidth", metavar="RATE", help='of its memory, such as "2 TB/s" [as measured here]')
 @click.option("--seconds", type=float, default=SECONDS, help="time limit of each search [20]")
+@click.option(
+    "--backend",
+    type=OneOf(["aot_eager", "inductor"]),
+    default="aot_eager",
+    help="the backend of torch.compile that will run it [aot_eager]",
+)
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def fits(
     step: str,
@@ -41,6 +47,7 @@ def fits(
     flops: str | None,
     bandwidth: str | None,
     seconds: float,
+    backend: str,
     as_json: bool,
 ) -> int:
     """Say whether the training step that build() in a Python file makes fits in a memory: with every value kept, as
@@ -68,6 +75,7 @@ def fits(
             rates=Rates(**rates),
             seconds=seconds,
             name=Path(step).stem,
+            backend=backend,
         )
     click.echo(json.dumps(answer.document(), allow_nan=False) if as_json else str(answer))
     return 0 if answer.fits else 1

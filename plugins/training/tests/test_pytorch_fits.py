@@ -116,12 +116,42 @@ def test_the_largest_batch_is_the_last_whose_capture_fits() -> None:
 )
 def test_the_peak_that_is_said_is_the_one_that_is_measured(name: str, tmp_path: Path) -> None:
     lines = training_fits.Lines(tmp_path / "fits.jsonl", training_fits.KEYS)
-    training_fits.compare(name, True, lines)
+    training_fits.compare(name, True, "aot_eager", lines)
     assert [line["plan"] for line in lines.all] == [ALL, THEIRS, LEAST]
     for line in lines.all:
         assert line["said_bytes"] == pytest.approx(line["measured_bytes"], rel=0.02)
         assert line["said_step_bytes"] == pytest.approx(line["measured_step_bytes"], rel=0.005)
     assert f"| {name} |" in training_fits.table(lines)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_peak_that_is_said_under_inductor_is_the_one_that_is_measured(name: str, tmp_path: Path) -> None:
+    lines = training_fits.Lines(tmp_path / "fits.jsonl", training_fits.KEYS)
+    training_fits.compare(name, True, "inductor", lines)
+    for line in lines.all:
+        assert line["said_bytes"] == pytest.approx(line["measured_bytes"], rel=0.02)
+
+
+@pytest.mark.exhaustive
+def test_under_inductor_the_largest_batch_is_the_last_whose_code_fits() -> None:
+    """An activation is computed within the kernels that read it, so that less is kept than with "aot_eager"."""
+    first = asked("2 MiB", backend="inductor")
+    limit = first.rows[ALL].peak_bytes
+    assert first.rows[ALL].largest_batch is not None
+    assert limit < asked("2 MiB").rows[ALL].peak_bytes
+    answer = asked(limit + 3000, rows=100, backend="inductor")
+    with without_data():
+        model, x = loss_of(), torch.randn(100, WIDTH)
+    steps = FitSteps(model, [x], 0, "none", RATES, "loss", "inductor")
+    most = answer.rows[ALL].largest_batch
+    assert most is not None
+    assert most >= ROWS
+    for batch, fits in ((most, True), (most + 1, False)):
+        step = steps.at(batch)
+        assert (step.peak_bytes(step.everything) <= limit + 3000) == fits
+    assert (answer.rows[LEAST].largest_batch or 0) >= most
+    assert str(answer).count("Peaks are those of the backend inductor") == 1
 
 
 def test_nothing_is_allocated_and_a_step_of_forty_gigabytes_is_known() -> None:
@@ -272,6 +302,7 @@ def test_sizes_that_grow_unevenly_are_captured_one_by_one() -> None:
         ({"optimizer": "lbfgs"}, "expected one that steps on tensors without data"),
         ({"batch_dim": -1}, "batch_dim: expected a dimension from 0 on, found -1"),
         ({"seconds": 0}, "seconds: expected a number above 0, found 0"),
+        ({"backend": "eager"}, "backend: expected inductor or aot_eager, found 'eager'"),
     ],
 )
 def test_a_wrong_argument_is_one_line(given: dict[str, Any], said: str) -> None:

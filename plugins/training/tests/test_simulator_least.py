@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egrl_training.simulator.batches import Batches, are_alike, are_equal, largest
+from egrl_training.simulator.batches import Batches, are_alike, are_equal, largest, largest_near
 from egrl_training.simulator.least import fastest_within, floor_bytes, least_peak, peak_of
 from egrl_training.simulator.simulate import simulate
 from egrl_training.simulator.tables import build_tables
@@ -102,6 +102,20 @@ def test_sizes_that_grow_unevenly_and_other_ops_are_not_taken_for_affine() -> No
     assert not between(step, chain([8, 4, 4])).is_affine()
     assert are_alike(build_tables(step, 0), build_tables(chain([12, 4]), 0))
     assert not are_equal(build_tables(step, 0), build_tables(chain([12, 4]), 0))
+
+
+@given(st.integers(0, 5000), st.integers(-3, 3))
+def test_the_largest_batch_is_found_near_a_guess_in_a_few_questions(most: int, off: int) -> None:
+    asked: list[int] = []
+
+    def fits(batch: int) -> bool:
+        asked.append(batch)
+        return batch <= most
+
+    assert largest_near(fits, most + off) == most
+    assert len(asked) <= 6
+    assert min(asked) > 0
+    assert largest_near(fits, 7 * most // 3) == most
 
 
 @given(st.integers(0, 5000), st.integers(1, 600))

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egrl_training.simulator.baseline import plans_by_rule
+from egrl_training.simulator.baseline import ShortageError
 from egrl_training.simulator.device import Device, device_file, device_names, load_device
 from egrl_training.simulator.problem import TrainingConfig, TrainingProblem
 from egrl_training.simulator.repair import filled, fitted, relieved
+from egrl_training.simulator.rules import plans_by_rule
 from egrl_training.simulator.search import annealed
 from egrl_training.simulator.simulate import canonical, simulate
 from egrl_training.simulator.tables import build_tables
@@ -93,9 +94,16 @@ def test_a_limit_that_nothing_fits_is_refused_with_the_least_peak_where_it_is_an
         "found 1000 bytes, within which no plan fits in which an op runs at most once per pass, by proof"
     )
     assert "\n" not in said
-    least = int(said.split("at least ")[1].split(" bytes")[0])
-    fits = TrainingProblem(unet(1), None, TrainingConfig(limit_bytes=least))
-    assert fits.judge(fits.baseline.mapping) == []
+
+
+@pytest.mark.parametrize("step", [unet(1), unet(8), decoder(2)], ids=lambda step: step.name)
+def test_a_plan_is_found_within_the_limit_that_a_refusal_names_and_above(step):
+    with pytest.raises(ShortageError) as caught:
+        TrainingProblem(step, None, TrainingConfig(limit_bytes=1000))
+    for more in (0, 1 << 10, 1 << 16):
+        limit = caught.value.least_bytes + more
+        fits = TrainingProblem(step, None, TrainingConfig(limit_bytes=limit))
+        assert fits.judge(fits.baseline.mapping) == []
 
 
 def test_a_search_finds_a_plan_where_no_rule_fits():

@@ -377,16 +377,31 @@ def test_what_torch_cannot_save_is_refused_in_a_line():
         from_torch(Held(lambda m, x: flex_attention(x, x, x)), (heads,))
 
 
+def test_vmap_multiplies_once_for_each_sample_and_a_program_that_hides_it_is_refused(tmp_path):
+    part = Held(lambda m, x: torch.vmap(lambda w: m.a(x) @ w)(m.w), a=nn.Linear(16, 16), w=weight(5, 16, 4))
+    x = torch.zeros(7, 16)
+    found = from_torch(part, (x,)).workload
+    assert (found.macs, found.parameters, found.remarks) == (7 * 16 * 16 + 5 * 7 * 16 * 4, 592, ())
+    torch.export.save(torch.export.export(part, (x,)), tmp_path / "net.pt2")
+    with pytest.raises(
+        InputError, match=r"torch.vmap is written out, found .*_add_batch_dim: save program.run_"
+    ) as said:
+        read(str(tmp_path / "net.pt2"), allow_unknown=True)
+    assert "\n" not in str(said.value)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.timeout(4 * 3600)
-@pytest.mark.parametrize("size", [0, 1])
-@pytest.mark.parametrize(("family", "least"), [("torchvision", 40), ("timm", 120), ("transformers", 80)])
+@pytest.mark.parametrize(("route", "size"), [("export", 0), ("export", 1), ("onnx", 0)])
+@pytest.mark.parametrize(("family", "least"), [("torchvision", 30), ("timm", 120), ("transformers", 80)])
 def test_architectures_have_the_products_and_parameters_that_pytorch_counts(
-    family, least, size, tmp_path, capsys
+    family, least, route, size, tmp_path, capsys
 ):
     pytest.importorskip(family)
+    if route == "onnx":
+        pytest.importorskip("onnxscript")
     out = tmp_path / "counts.jsonl"
-    import_torch.main([str(out), family, "--size", str(size), "--every", "2"])
+    import_torch.main([str(out), family, "--route", route, "--size", str(size), "--every", "2"])
     capsys.readouterr()
     different = [row["name"] for row in import_torch.apart(out)]
     assert [name for name in different if name not in import_torch.REASONS] == []

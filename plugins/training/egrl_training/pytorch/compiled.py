@@ -54,20 +54,24 @@ class Memory(NamedTuple):
     held_bytes: int
 
 
-def memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
+def memory_of(
+    joint: JointGraph, keep: Collection[int], takes: Callable[[fx.Node], int] = TIMES.peak_bytes
+) -> Memory:
     """What a step takes under inductor if the values `keep` are kept, positions in `TrainingStep.values`.
+
+    `takes` says what an op of PyTorch takes while it runs, its results included; by default as measured.
 
     Raises:
         UnreadableCodeError: the code could not be generated, or did not run on tensors without data.
     """
     try:
-        return _memory_of(joint, keep)
+        return _memory_of(joint, keep, takes)
     except Exception as error:  # whatever inductor raises, or its code, which is not made for such tensors
         text = (str(error).splitlines() or [""])[0]
         raise UnreadableCodeError(f"{type(error).__name__}: {text}"[:MOST_TEXT]) from error
 
 
-def _memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
+def _memory_of(joint: JointGraph, keep: Collection[int], takes: Callable[[fx.Node], int]) -> Memory:
     forward, backward = partition(joint, Cut(keep))
     for node in (*forward.graph.nodes, *backward.graph.nodes):
         # inductor writes to it, and that of inputs is shared with the joint graph
@@ -89,7 +93,7 @@ def _memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
     ]
     fixed = sum(value.size_bytes for value in joint.step.values if value.role in ("parameter", "input"))
 
-    bytes_now = _Bytes()
+    bytes_now = _Bytes(takes)
     function = _function(*_code(forward, [node.meta["val"] for node in given], joint.forward_outputs))
     with _without_data(fake):
         primals = [_like(node.meta["val"]) for node in given]
@@ -183,10 +187,14 @@ class _Nothing:
 class _Bytes(Counted):  # type: ignore[no-untyped-call]
     """Counts the bytes of generated code, with what ops of PyTorch take while they run."""
 
+    def __init__(self, takes: Callable[[fx.Node], int]) -> None:
+        super().__init__()
+        self._takes = takes
+
     def within_bytes(self, func: Any, args: Any, kwargs: Any, result: Any) -> int:
         if not tensors_of(result) or _makes_no_more(func):
             return 0
-        return TIMES.peak_bytes(_node(func, args, kwargs, result))
+        return self._takes(_node(func, args, kwargs, result))
 
 
 def _is_copied(gradient: Any, of: Any) -> bool:

@@ -18,6 +18,7 @@ from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
+from egrl_training.pytorch.counted import tensors_of
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.scratch import held_bytes, scratch_bytes
 from egrl_training.pytorch.times import device_of, moved_bytes, rate_Bps
@@ -63,6 +64,11 @@ def estimated(joint: JointGraph, rates: Rates) -> JointGraph:
         seconds, scratch = (rates.seconds(node), scratch_bytes(node)) if makes else (0.0, 0)
         ops.append(replace(op, seconds=seconds, scratch_bytes=scratch))
     return replace(joint, step=replace(joint.step, ops=tuple(ops), values=tuple(values)))
+
+
+def taken_bytes(node: fx.Node) -> int:
+    """What an op takes while it runs, its results included."""
+    return scratch_bytes(node) + sum(t.untyped_storage().nbytes() for t in tensors_of(node.meta.get("val")))
 
 
 def flops_of(node: fx.Node) -> int:

@@ -18,7 +18,7 @@ ALL, THEIRS, WITHIN, LEAST = (
     "egrl, least peak",
 )
 NOT_COUNTED = (
-    "Peaks are those of the backend aot_eager. Times are estimated from operations and bytes, scratch of ops from their"
+    "Peaks are those of the backend {backend}. Times are estimated from operations and bytes, scratch of ops from their"
     " shapes. Not counted: what driver and libraries keep for themselves, and gaps between tensors"
 )
 
@@ -55,6 +55,7 @@ class Fit:
         held: the largest tensors at the peak with every value kept.
         batch: of the inputs; None if they have none in common.
         remark: why largest batches are not known; "" if they are.
+        backend: of `torch.compile`.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Fit:
     held: Sequence[Held]
     batch: int | None
     remark: str = ""
+    backend: str = "aot_eager"
 
     @property
     def fits(self) -> bool:
@@ -113,7 +115,7 @@ class Fit:
         lines += [f"  {held}" for held in self.held]
         if self.remark:
             lines.append(f"Largest batch: not known: {self.remark}")
-        return "\n".join([*lines, f"{NOT_COUNTED}."])
+        return "\n".join([*lines, f"{NOT_COUNTED.format(backend=self.backend)}."])
 
     def document(self) -> dict[str, Any]:
         """The same for programs."""
@@ -121,6 +123,7 @@ class Fit:
             "kind": KIND,
             "version": VERSION,
             "name": self.name,
+            "backend": self.backend,
             "sentence": self.sentence,
             "fits": self.fits,
             "memory_bytes": self.memory_bytes,

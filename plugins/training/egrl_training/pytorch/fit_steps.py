@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from torch._dynamo.exc import TorchDynamoException
 from egrl.measure.board import excerpt
 from egrl_training.pytorch.asked import SCALAR_BYTES
 from egrl_training.pytorch.capture import capture_joint
-from egrl_training.pytorch.estimates import Rates, estimated
+from egrl_training.pytorch.compiled import Memory, UnreadableCodeError, memory_of
+from egrl_training.pytorch.estimates import Rates, estimated, taken_bytes
+from egrl_training.pytorch.fusion import fused
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.no_data import batch_of, with_batch
 from egrl_training.pytorch.optimizers import OptimizerBytes, optimizer_bytes
@@ -37,16 +39,18 @@ class FitStep:
     """A step at one batch size.
 
     Attributes:
-        joint: its graph.
+        joint: its graph; under inductor, with the values that it writes to memory.
         tables: with estimated times, and the optimizer's state in memory all the time.
         optimizer: what the optimizer takes.
-        theirs: makes the plan int16 [N] of PyTorch itself.
+        kept_by_pytorch: says what PyTorch itself keeps, by names of values.
+        compiled: under inductor, what a step takes that keeps the values called so, without the optimizer's state.
     """
 
     joint: JointGraph
     tables: Tables
     optimizer: OptimizerBytes
-    theirs: Callable[[], Plan]
+    kept_by_pytorch: Callable[[], frozenset[str]]
+    compiled: Callable[[frozenset[str]], Memory] | None = None
 
     @property
     def everything(self) -> Plan:
@@ -60,9 +64,31 @@ class FitStep:
         results = t.size_bytes[t.is_gradient | t.is_output].sum()
         return int(t.fixed_bytes + results) + self.optimizer.step
 
-    def peak_bytes(self, plan: Plan) -> int:
-        """Bytes at the fullest moment of both passes and the optimizer's step under a plan int16 [N]."""
-        return max(int(simulate(self.tables, plan[None])[1][0]), self.stepping_bytes)
+    def theirs(self) -> Plan:
+        """The plan int16 [N] of PyTorch itself."""
+        return self.keeping(self.kept_by_pytorch())
+
+    def keeping(self, names: Collection[str]) -> Plan:
+        """The plan int16 [N] that keeps the values called so."""
+        step = self.joint.step
+        return np.array([step.values[number].name in names for number in step.candidates], np.int16)
+
+    def peak_bytes(self, plan: Plan | None) -> int:
+        """Bytes at the fullest moment of both passes and the optimizer's step under a plan int16 [N]; None is PyTorch's
+        own, which may keep what inductor computes within a kernel here."""
+        return max(self.passes_bytes(plan), self.stepping_bytes)
+
+    def passes_bytes(self, plan: Plan | None) -> int:
+        """The same of both passes alone."""
+        if self.compiled is None:
+            kept = self.theirs() if plan is None else plan
+            return int(simulate(self.tables, kept[None])[1][0])
+        step = self.joint.step
+        names = self.kept_by_pytorch()
+        if plan is not None:
+            pairs = zip(step.candidates, plan, strict=True)
+            names = frozenset(step.values[number].name for number, kept in pairs if kept)
+        return self.compiled(names).peak_bytes + self.optimizer.state
 
     def more_time(self, plan: Plan) -> float:
         """How much longer both passes take than with every value kept, as a share."""
@@ -71,7 +97,11 @@ class FitStep:
 
 
 class FitSteps:
-    """The step of a function at the batch sizes that are asked for; each is captured once."""
+    """The step of a function at the batch sizes that are asked for; each is captured once.
+
+    Attributes:
+        backend: of `torch.compile`.
+    """
 
     def __init__(
         self,
@@ -81,9 +111,10 @@ class FitSteps:
         optimizer: Any,
         rates: Rates,
         name: str,
+        backend: str = "aot_eager",
     ) -> None:
         self._function, self._inputs, self._dim = function, inputs, dim
-        self._optimizer, self._rates = optimizer, rates
+        self._optimizer, self._rates, self.backend = optimizer, rates, backend
         self._name = name or getattr(function, "__qualname__", type(function).__name__)
         self._known: dict[int, FitStep] = {}
 
@@ -107,7 +138,7 @@ class FitSteps:
     def _captured(self, inputs: Sequence[Any]) -> FitStep:
         try:
             with _no_tracebacks():
-                joint = capture_joint(self._function, *inputs, name=self._name)
+                joint = capture_joint(self._function, *inputs, backend=self.backend, name=self._name)
         except TorchDynamoException as error:
             raise InputError(
                 f"{self._name}: expected a step that torch.compile captures as one graph, found"
@@ -115,8 +146,13 @@ class FitSteps:
             ) from error
         joint = estimated(joint, self._rates)
         optimizer = optimizer_bytes(_trained(joint), self._optimizer)
+        theirs = functools.cache(functools.partial(_their_names, joint))
+        compiled = None
+        if self.backend == "inductor":
+            compiled = functools.cache(functools.partial(_compiled, joint))
+            joint = _fused(joint)
         tables = build_tables(joint.step, optimizer.state + SCALAR_BYTES)
-        return FitStep(joint, tables, optimizer, functools.cache(functools.partial(_their_plan, joint)))
+        return FitStep(joint, tables, optimizer, theirs, compiled)
 
 
 @contextlib.contextmanager
@@ -129,9 +165,25 @@ def _no_tracebacks() -> Iterator[None]:
         FAKE_LOG.disabled = was
 
 
-def _their_plan(joint: JointGraph) -> Plan:
-    kept = kept_by_pytorch(joint)
-    return np.array([number in kept for number in joint.step.candidates], np.int16)
+def _their_names(joint: JointGraph) -> frozenset[str]:
+    return frozenset(joint.step.values[number].name for number in kept_by_pytorch(joint))
+
+
+def _fused(joint: JointGraph) -> JointGraph:
+    """The graph with the step that inductor makes of it; its ops are left out."""
+    step = fused(joint)
+    nodes = {value.name: node for value, node in zip(joint.step.values, joint.values, strict=True)}
+    return replace(joint, step=step, values=tuple(nodes[value.name] for value in step.values), ops=())
+
+
+def _compiled(joint: JointGraph, names: frozenset[str]) -> Memory:
+    """What a step takes under inductor. InputError if that is not known."""
+    try:
+        return memory_of(joint, joint.positions(names), taken_bytes)
+    except UnreadableCodeError as reason:
+        raise InputError(
+            f"{joint.step.name}: expected code of inductor whose peak can be read, found {reason}"
+        ) from None
 
 
 def _trained(joint: JointGraph) -> list[torch.Tensor]:

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl_training.pytorch.asked import NEAR_ENOUGH, size_of
+from egrl_training.pytorch.asked import NEAR_ENOUGH, Limit, size_of
 from egrl_training.pytorch.at_peak import largest_at_peak
+from egrl_training.pytorch.backend import BACKENDS
 from egrl_training.pytorch.estimates import Rates
 from egrl_training.pytorch.fit_report import ALL, LEAST, THEIRS, WITHIN, Fit, Row
 from egrl_training.pytorch.fit_steps import FitStep, FitSteps
 from egrl_training.pytorch.versions import check_version
-from egrl_training.simulator.baseline import plans_by_rule
-from egrl_training.simulator.batches import Batches, are_equal, largest
+from egrl_training.simulator.batches import Batches, are_equal, largest, largest_near
 from egrl_training.simulator.least import fastest_within, floor_bytes, least_peak
+from egrl_training.simulator.rules import plans_by_rule
 from workloads.errors import InputError
 
 Plan = NDArray[np.int16]
@@ -41,8 +42,9 @@ def fits(
     rates: Rates = AS_MEASURED,
     seconds: float = 20.0,
     name: str = "",
+    backend: str = "aot_eager",
 ) -> Fit:
-    """What a training step takes, whether that fits, and the largest batch that does, for the backend "aot_eager".
+    """What a training step takes, whether that fits, and the largest batch that does.
 
     No step runs, and nothing is allocated: all is known from shapes.
 
@@ -56,17 +58,23 @@ def fits(
         rates: of the device that it will train on; by default as measured on the one at hand.
         seconds: time limit of each search.
         name: of the step [the function's].
+        backend: of `torch.compile`: "aot_eager", or "inductor", whose code is generated for each plan, which takes
+            seconds; no kernel is compiled.
 
     Raises:
         InputError: a wrong argument, or the step is no single graph that can be planned.
     """
     check_version()
+    if backend not in BACKENDS:
+        raise InputError(f"backend: expected {' or '.join(BACKENDS)}, found {backend!r}")
     if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
         raise InputError(f"seconds: expected a number above 0, found {seconds!r}")
     if not isinstance(batch_dim, int) or batch_dim < 0:
         raise InputError(f"batch_dim: expected a dimension from 0 on, found {batch_dim!r}")
     limit = size_of(memory, "memory")
-    return _Question(FitSteps(function, inputs, batch_dim, optimizer, rates, name), limit, seconds).answer()
+    steps = FitSteps(function, inputs, batch_dim, optimizer, rates, name, backend)
+    question = _Compiled if backend == "inductor" else _Question
+    return question(steps, limit, seconds).answer()
 
 
 class _Question:
@@ -81,17 +89,14 @@ class _Question:
         given = self._steps.given
         least = least_peak(given.joint.step, given.tables, self._seconds)
         self._found.append(least)
-        plans = {
-            ALL: given.everything,
-            THEIRS: given.theirs(),
-            WITHIN: self._fastest(given, self._limit),
-            LEAST: self._fastest(given, given.peak_bytes(least), SHARE),
-        }
         rows = {
-            name: Row(name, given.peak_bytes(plan), given.more_time(plan))
-            for name, plan in plans.items()
-            if plan is not None
+            ALL: Row(ALL, given.peak_bytes(given.everything), 0.0),
+            THEIRS: Row(THEIRS, given.peak_bytes(None), given.more_time(given.theirs())),
         }
+        within = self._fastest(given, self._limit)
+        for name, plan in ((WITHIN, within), (LEAST, self._least(given, [least, within]))):
+            if plan is not None:
+                rows[name] = Row(name, given.peak_bytes(plan), given.more_time(plan))
         batch, remark = None, ""
         try:
             batch = self._steps.batch
@@ -108,7 +113,13 @@ class _Question:
             held,
             batch,
             remark,
+            self._steps.backend,
         )
+
+    def _least(self, step: FitStep, plans: Sequence[Plan | None]) -> Plan | None:
+        """The fastest plan found at the peak of the first plan."""
+        assert plans[0] is not None
+        return self._fastest(step, step.peak_bytes(plans[0]), SHARE)
 
     def _fastest(self, step: FitStep, limit: int, share: float = 1.0) -> Plan | None:
         """The fastest plan found within a limit in that share of the time of a search; None if none was found."""
@@ -136,11 +147,11 @@ class _Question:
 
     def _batches(self, at: Callable[[int], FitStep], first: int) -> dict[str, int]:
         whole = largest(lambda batch: self._fits(at(batch), at(batch).everything), first)
-        theirs = largest(lambda batch: self._fits(at(batch), at(batch).theirs()), max(whole, 1))
+        theirs = largest(lambda batch: self._fits(at(batch), None), max(whole, 1))
         ours = largest(lambda batch: self._any_fits(at(batch)), max(whole, theirs, 1))
         return {ALL: whole, THEIRS: theirs, LEAST: ours}
 
-    def _fits(self, step: FitStep, plan: Plan) -> bool:
+    def _fits(self, step: FitStep, plan: Plan | None) -> bool:
         return step.peak_bytes(plan) <= self._limit
 
     def _any_fits(self, step: FitStep) -> bool:
@@ -168,6 +179,52 @@ class _Question:
     def _is_right(self, at: Callable[[int], FitStep], batch: int) -> bool:
         """True if the step is what is captured at a batch."""
         return not batch or are_equal(at(batch).tables, self._steps.at(batch).tables)
+
+
+class _Compiled(_Question):
+    """The same under inductor, where what a plan takes is known once its code is generated."""
+
+    def _fastest(self, step: FitStep, limit: int, share: float = 1.0) -> Plan | None:
+        """The fastest plan found whose code is within a limit; None if none was found."""
+        asked = Limit(limit, None, step.optimizer.state, "exact", share * self._seconds, 0)
+        if max(step.stepping_bytes, step.optimizer.state + 1) > limit:
+            return None
+        assert step.compiled is not None
+        compiled = step.compiled
+        try:
+            plan, _ = asked.plan_compiled(step.joint.step, lambda names: compiled(frozenset(names)))
+        except InputError:
+            return None
+        return step.keeping(plan.keep)
+
+    def _least(self, step: FitStep, plans: Sequence[Plan | None]) -> Plan | None:
+        """The plan with the least peak: code of a plan that keeps less may take more."""
+        return min((plan for plan in (*plans, step.everything) if plan is not None), key=step.peak_bytes)
+
+    def _largest(self, rows: dict[str, Row], batch: int) -> dict[str, Row]:
+        peaks: dict[str, Callable[[FitStep], int]] = {
+            ALL: lambda step: step.peak_bytes(step.everything),
+            THEIRS: lambda step: step.peak_bytes(None),
+            LEAST: self._least_bytes,
+        }
+        there = {}
+        for name, peak in peaks.items():
+            fits = functools.cache(lambda batch, peak=peak: peak(self._steps.at(batch)) <= self._limit)
+            here, twice = (peak(self._steps.at(each)) for each in (batch, 2 * batch))
+            guess = batch * (1 + (self._limit - here) / max(twice - here, 1))
+            there[name] = replace(rows[name], largest_batch=largest_near(fits, int(guess)))
+        if most := there[LEAST].largest_batch:
+            step = self._steps.at(most)
+            plan = self._fastest(step, self._limit)
+            there[LEAST] = replace(
+                there[LEAST], more_time_there=None if plan is None else step.more_time(plan)
+            )
+        return there
+
+    def _least_bytes(self, step: FitStep) -> int:
+        same = [plan for plan in self._found if len(plan) == len(step.everything)]
+        self._found.append(least_peak(step.joint.step, step.tables, SHARE * self._seconds, same[-KNOWN:]))
+        return min(step.peak_bytes(plan) for plan in (self._found[-1], step.everything))
 
 
 def _at(step: FitStep, batches: Batches, batch: int) -> FitStep:

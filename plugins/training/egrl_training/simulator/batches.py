@@ -76,3 +76,17 @@ def largest(fits: Callable[[int], bool], first: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def largest_near(fits: Callable[[int], bool], guess: int) -> int:
+    """As `largest`, asking first for batches beside one that is probably near it."""
+    low, high, apart = 0, MOST + 1, 1
+    at = min(max(guess, 1), MOST)
+    while high - low > 1:
+        low, high = (at, high) if fits(at) else (low, at)
+        if low and high <= MOST:
+            at = (low + high) // 2
+        else:
+            at = min(low + apart, MOST) if low else max(high - apart, 1)
+            apart *= 2
+    return low

@@ -1,6 +1,6 @@
 """The least peak of a training step: a plan that takes as little memory as can be found, whatever time it takes.
 
-Source: the rules of `baseline.py`, each relieved (`repair.py`) within limits that are halved towards what no plan can
+Source: `rules.py`, each relieved (`repair.py`) within limits that are halved towards what no plan can
 be below; then annealing (`search.py`) below the best; and, of few values, programs in whole numbers (`exact/fits.py`).
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl_training.simulator.baseline import plans_by_rule
 from egrl_training.simulator.exact.facts import facts_of
 from egrl_training.simulator.exact.fits import find_fit
 from egrl_training.simulator.exact.solve import plan as solve
 from egrl_training.simulator.repair import relieved
+from egrl_training.simulator.rules import plans_by_rule
 from egrl_training.simulator.search import annealed
 from egrl_training.simulator.simulate import canonical, simulate
 from egrl_training.simulator.tables import Tables
@@ -56,14 +56,20 @@ def least_peak(step: TrainingStep, t: Tables, seconds: float, known: Sequence[Pl
     `known` are plans with little peaks, of the same step at another batch, say.
     """
     until = clock() + seconds
+    best = small_peak(step, t, seconds, known)
+    if len(best) > FEW:
+        return best
+    return _halved(t, best, lambda best, limit: find_fit(t, limit, SHARE * (until - clock()))[0], until)
+
+
+def small_peak(step: TrainingStep, t: Tables, seconds: float, known: Sequence[Plan] = ()) -> Plan:
+    """As `least_peak`, without programs in whole numbers: the same whenever the time is long enough."""
+    until = clock() + seconds
     plans = canonical(t, np.stack([*known, *plans_by_rule(step, t).values()]))
     peaks = simulate(t, plans)[1]
     starts = plans[np.argsort(peaks, kind="stable")[:STARTS]]
     best = _halved(t, starts[0], lambda best, limit: _relieved(t, [best, *starts], limit), until)
-    best = _cooled(t, best, until)
-    if len(best) > FEW:
-        return best
-    return _halved(t, best, lambda best, limit: find_fit(t, limit, SHARE * (until - clock()))[0], until)
+    return _cooled(t, best, until)
 
 
 def _halved(t: Tables, best: Plan, fit: Callable[[Plan, int], Plan | None], until: float) -> Plan:

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl_training.simulator.baseline import plans_by_rule
 from egrl_training.simulator.device import Device, device_file, parse_device
 from egrl_training.simulator.family.limits import PeakLimits
+from egrl_training.simulator.rules import plans_by_rule
 from egrl_training.simulator.search import annealed
 from egrl_training.simulator.simulate import KEEP, OFFLOAD, RECOMPUTE, canonical, runs_of, simulate
 from egrl_training.simulator.tables import Ints, Tables
