@@ -6,10 +6,10 @@
 Costs are exact, and every search begins with the default rule's mapping. The 24 networks have at least 2 % to gain.
 For a network of a family the rules of FOLDER (`placing_train folds`) are those for which that family was left out.
 
-Arms: `egrl`; `no-learner`; `no-networks` (chromosomes alone after the first generation); `no-chromosomes`; `no-rules`
-(networks begin around the rule by hand); `greedy`: networks and chromosomes as before there was a placer, a Graph U-Net
-read decision by decision, with a learner and without; `graph-unet`, `sage`: ranking networks over the graph;
-`annealing` from what the first of the rules places.
+Arms: `egrl`; `rank`: one context network alone, from a random start; `no-learner`; `no-networks` (chromosomes alone
+after the first generation); `no-chromosomes`; `no-rules` (networks begin around the rule by hand); `greedy`: networks
+and chromosomes as before there was a placer, a Graph U-Net read decision by decision, with a learner and without;
+`graph-unet`, `sage`: ranking networks over the graph; `annealing` from what the first of the rules places.
 
 A line is one search: the best speedup over the default rule at each mark. The table gives means over seeds and networks
 and, for pairs of marks, the mean logarithm of the ratio to `greedy`, its 95 % interval by Student's t over families.
@@ -38,6 +38,7 @@ MARKS = (5, 25, 50, 100, 200, 400, 1000, 2100)
 OLD = ("method.readout=greedy", "method.network.name=graph_unet")
 ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "egrl": ("egrl", ()),
+    "rank": ("rank", ()),
     "no-learner": ("ea", ()),
     "no-networks": ("egrl", ("method.evolution.boltzmann_fraction=1.0",)),
     "no-chromosomes": ("egrl", ("method.evolution.boltzmann_fraction=0.0",)),

@@ -3,10 +3,12 @@
     python -m benchmarks.placing_network draw -o DRAWN.pickle [--seeds 6000 --workers 2]
     python -m benchmarks.placing_network train DRAWN.pickle -o NETWORK.safetensors [--without a,b --rounds 6000]
     python -m benchmarks.placing_network test NETWORK.safetensors --networks bert,gpt2,model.onnx,… [--chips 3]
+    python -m benchmarks.placing_network table FOLDER
 
 `train` prints the share of the headroom that the network's own mapping, and the best of sixteen, reach on drawn
 instances that it was not trained on (those of families left out; else every tenth). `test` does so for networks on
-`nnpi`, or on drawn chips around it.
+`nnpi`, or on drawn chips around it. `table` has networks and rules (`placing_train folds`) that were trained without
+the family of each of 24 networks.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ from benchmarks.placing_varied import SPREAD, Instance, measured, read, write
 from egrl.methods.rank.gradient import ScoreGradient, ScoreGradientConfig
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.tables import build_tables
-from policies.network import CONTEXT, NetworkConfig
+from policies.network import CONTEXT, LINEAR, NetworkConfig
 from policies.ranker import Rankers
 from policies.ranking_module import RankingModule
+from policies.shipped import ShippedNetwork
 from policies.store import load_policy, ranker_policy, ranker_weights, rankers_of, save_policy
 from policies.weight_vector import Weights
 from workloads.errors import InputError
@@ -57,7 +60,9 @@ def summary(name: str, rankers: Rankers, weights: Weights, instances: Sequence[I
     )
 
 
-def trained(drawn: list[Instance], without: set[str], rounds: int, seed: int) -> tuple[Rankers, Weights]:
+def trained(
+    drawn: list[Instance], without: set[str], rounds: int, input_noise: float, seed: int
+) -> tuple[Rankers, Weights]:
     """A network trained on the instances that have nothing of some families."""
     held = [i for i in drawn if without & set(i.families)] if without else drawn[::10]
     kept = [i for i in drawn if not without & set(i.families)] if without else drawn
@@ -67,7 +72,7 @@ def trained(drawn: list[Instance], without: set[str], rounds: int, seed: int) ->
     torch.manual_seed(seed)
     module, rng = RankingModule(FEATURE_NAMES, 2, WIDTH), np.random.default_rng(seed)
     module.see([instance.places for instance in kept])
-    training = ScoreGradient(module, ScoreGradientConfig(rounds=rounds, input_noise=INPUT_NOISE))
+    training = ScoreGradient(module, ScoreGradientConfig(rounds=rounds, input_noise=input_noise))
     rankers = Rankers(NetworkConfig(name=CONTEXT, width=WIDTH), FEATURE_NAMES, 2)
     for number in range(1, rounds + 1):
         chosen = [kept[k] for k in rng.choice(len(kept), training.config.tasks, replace=False)]
@@ -96,17 +101,48 @@ def tested(names: Sequence[str], chips: int) -> list[Instance]:
     return [instance for instance in found if instance.headroom > LEAST]
 
 
+def network_without(folder: Path, family: str) -> ShippedNetwork:
+    """The network of a folder that was trained without a family."""
+    for path in sorted(folder.glob("*.safetensors")):
+        policy = load_policy(path)
+        if family in policy.metadata["without"]:
+            rankers = rankers_of(policy)
+            return ShippedNetwork(rankers, ranker_weights(policy, rankers))
+    raise SystemExit(f"{folder}: expected a network that was trained without {family}, found none")
+
+
+def table(folder: Path) -> None:
+    """Speedups of what networks and rules place that know nothing of a network's family, and shares of the headroom."""
+    linear, rows = Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2), []
+    print(
+        "| | network | of 16 | first rule | of 24 | of all 40 | annealing |\n|---|---:|---:|---:|---:|---:|---:|"
+    )
+    for i in tested(TESTED, 0):
+        family = family_of(i.name)
+        found = network_without(folder, family)
+        own = speedups(found.rankers, found.weights, i)
+        rules = json.loads((folder / f"{family.replace(' ', '-')}.json").read_text())["rules"]
+        scores, free = linear.scores(np.array(rules, np.float32), i.places, None)
+        of_rules = i.base / i.costs(scores, free)
+        best = max(own.max(), of_rules.max())
+        rows.append([own[0], own.max(), of_rules[0], of_rules.max(), best, i.base / i.best])
+        print(f"| {i.name} | " + " | ".join(f"{value:.4f}" for value in rows[-1]) + " |", flush=True)
+    mean = np.log(rows).mean(axis=0)
+    print("| share of headroom | " + " | ".join(f"{value:.2f}" for value in mean / mean[-1]) + " |")
+
+
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("draw", "train", "test"))
+    parser.add_argument("what", choices=("draw", "train", "test", "table"))
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--seeds", type=int, default=6000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--input-noise", type=float, default=INPUT_NOISE)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--without", default="", help="families, with commas between")
     parser.add_argument("--networks", default=",".join(TESTED))
@@ -116,10 +152,12 @@ def main() -> None:
         write(given.output, range(given.seeds), given.workers)
     elif given.what == "train":
         without = {name for name in given.without.split(",") if name}
-        rankers, weights = trained(read(given.file), without, given.rounds, given.seed)
-        free = {"without": sorted(without), "rounds": given.rounds, "seed": given.seed}
+        rankers, weights = trained(read(given.file), without, given.rounds, given.input_noise, given.seed)
+        free = {"without": sorted(without), "rounds": given.rounds, "input_noise": given.input_noise}
         policy = ranker_policy(weights, rankers, heads=("weight", "activation"), choices=3, **free)
         save_policy(given.output, policy.weights, policy.metadata)
+    elif given.what == "table":
+        table(given.file)
     else:
         policy = load_policy(given.file)
         rankers = rankers_of(policy)

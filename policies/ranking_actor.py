@@ -6,12 +6,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from policies.context_module import Batch, ContextModule
 from policies.graph import Graph
-from policies.network import LINEAR, NetworkConfig
+from policies.network import CONTEXT, LINEAR, NetworkConfig
 from policies.places import ENDS, Places
 from policies.pyg import make_actor
 from policies.ranker import Rankers, added_network
 from policies.weight_vector import assign
+
+LEAST_SQUARE = 1e-8
+"""Added to the mean square of scores, by whose root those of a context network are divided."""
 
 
 class RankingActor(nn.Module):
@@ -32,7 +36,10 @@ class RankingActor(nn.Module):
         self.coefficients = nn.Parameter(torch.zeros(heads, ENDS, features))
         self.free = nn.Parameter(torch.zeros(1))
         self.network: nn.Module | None = None
-        if config.name != LINEAR:
+        if config.name == CONTEXT:
+            self.network = ContextModule(features, heads, config.width)
+            self._batch = Batch.of([places])
+        elif config.name != LINEAR:
             self.network = make_actor(added_network(config), heads * features, heads, ENDS, rng)
         for name in ("features", "of_nodes", "ends", "node", "head"):
             self.register_buffer(f"_{name}", torch.from_numpy(getattr(places, name)), persistent=False)
@@ -44,7 +51,11 @@ class RankingActor(nn.Module):
         node, head, ends = self.get_buffer("_node"), self.get_buffer("_head"), self.get_buffer("_ends")
         of_memory = torch.einsum("le,hef->hlf", ends, self.coefficients)
         scores = (self.get_buffer("_features") * of_memory[head]).sum(dim=-1)
-        if self.network is not None:
+        if isinstance(self.network, ContextModule):
+            added = torch.cat([scores.new_zeros(len(node), 1), self.network(self._batch)[0]], dim=1)
+            scores = scores + added
+            scores = scores / (scores[:, 1:].square().mean() + LEAST_SQUARE).sqrt()
+        elif self.network is not None:
             outputs = self.network(self.get_buffer("_of_nodes"), graph)
             scores = scores + outputs[node, head] @ ends.T
         logits = scores.new_zeros(*self.places.shape, self.choices)

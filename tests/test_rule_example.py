@@ -15,7 +15,7 @@ from commands import module_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from egrl.methods.placed import shipped_mappings
+from egrl.methods.placed import placed_by_rules
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.problem import NnpiProblem
@@ -71,7 +71,7 @@ def in_c(program: Path, text: str) -> str:
 @pytest.mark.parametrize("workload", ["resnet50", "bert", "unet"])
 def test_c_and_python_place_as_the_shipped_rules_do(workload, chip, program):
     problem = NnpiProblem(load(workload), load_chip(chip))
-    for rule, mapping in zip(RULES[:3], shipped_mappings(problem), strict=False):
+    for rule, mapping in zip(RULES[:3], placed_by_rules(problem), strict=False):
         text, maps = described(problem, rule), listed(problem, mapping)
         assert in_python(text) == maps
         assert in_c(program, text) == maps
@@ -82,7 +82,7 @@ def test_c_and_python_place_as_the_shipped_rules_do(workload, chip, program):
 @given(workloads(), chips(), st.integers(0, len(RULES) - 1))
 def test_they_do_so_for_any_network_chip_and_rule(program, workload, chip, number):
     problem = NnpiProblem(workload, chip)
-    text, maps = described(problem, RULES[number]), listed(problem, shipped_mappings(problem)[number])
+    text, maps = described(problem, RULES[number]), listed(problem, placed_by_rules(problem)[number])
     assert in_python(text) == maps
     assert in_c(program, text) == maps
 
@@ -132,7 +132,7 @@ def test_the_page_s_commands_print_what_it_shows(tmp_path, monkeypatch, capsys):
     (tmp_path / "chip.txt").write_text(described(problem, RULES[0]), encoding="utf-8")
     assert RULE.main(["chip.txt"]) == 0
     printed = capsys.readouterr().out
-    assert printed == listed(problem, shipped_mappings(problem)[0])
+    assert printed == listed(problem, placed_by_rules(problem)[0])
     shown = PAGE.split("```text\n")[1].split("```")[0]
     tensors = [line.rsplit(" ", 1)[0] for line in shown.splitlines()]
     assert tensors == [line.rsplit(" ", 1)[0] for line in printed.splitlines()[-len(tensors) :]]

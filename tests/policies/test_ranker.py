@@ -19,6 +19,7 @@ NAMES = ("one", "saved_of_mean", "bytes_times_lifetime")
 NODES, HEADS = 5, 2
 EDGES = np.stack([np.arange(NODES - 1), np.arange(1, NODES)])
 LINEAR = NetworkConfig(name="linear")
+CONTEXT = NetworkConfig(name="context", width=8)
 UNET = NetworkConfig(depth=1, width=4, attention_heads=1)
 SAGE = NetworkConfig(name="sage", depth=1, width=4, attention_heads=1)
 
@@ -28,7 +29,7 @@ def places(levels: int = 3) -> Places:
     node, head = np.nonzero(rng.random((NODES, HEADS)) < 0.8)
     features = rng.normal(size=(len(node), levels, len(NAMES))).astype(np.float32)
     features[:, 0] = 0
-    return Places(node, head, features, (NODES, HEADS))
+    return Places(node, head, features, (NODES, HEADS), EDGES)
 
 
 def weights(rankers: Rankers, members: int = 4) -> np.ndarray:
@@ -64,7 +65,7 @@ def test_linear_scores_are_the_same_alone_and_among_others_and_are_rounded_once(
     np.testing.assert_array_equal(together[:, :, 1:], terms.sum(axis=-1).astype(np.float32))
 
 
-@pytest.mark.parametrize("config", [LINEAR, UNET, SAGE], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [LINEAR, CONTEXT, UNET, SAGE], ids=lambda config: config.name)
 @pytest.mark.parametrize("levels", [2, 4])
 def test_the_module_gives_what_one_pass_over_a_population_gives(config, levels):
     seen, graph = places(levels), prepare(EDGES, NODES)

@@ -13,7 +13,7 @@ from egrl.methods.egrl.config import Readout
 from hwsim.capabilities import HasPlacer
 from hwsim.placing import Placer
 from hwsim.problem import Mapping16, Problem
-from policies.network import AUTO, GRAPH_UNET, LINEAR, NetworkConfig
+from policies.network import AUTO, CONTEXT, GRAPH_UNET, LINEAR, NetworkConfig
 from policies.places import Places
 from policies.ranker import Rankers
 from policies.shipped import rules
@@ -77,12 +77,12 @@ def ranking_of(problem: Problem, network: NetworkConfig, readout: Readout) -> Ra
 
 
 def network_of(problem: Problem, network: NetworkConfig, ranking: Ranking | None) -> NetworkConfig:
-    """The network in use. InputError if it is a linear rule that nothing places."""
+    """The network in use. InputError if it is one that ranks, and nothing places by its scores."""
     if ranking is not None:
         return ranking.network
-    if network.name == LINEAR:
+    if network.name in (LINEAR, CONTEXT):
         raise InputError(
-            f"method.network.name: expected a network over the graph, found {LINEAR}: in {problem.about.name}"
+            f"method.network.name: expected a network over the graph, found {network.name}: in {problem.about.name}"
             " nothing places by its scores with this method.readout"
         )
     return replace(network, name=GRAPH_UNET) if network.name == AUTO else network

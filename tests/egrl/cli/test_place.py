@@ -15,13 +15,13 @@ from commands import refuse
 import onnx_models
 from egrl.cli.main import main
 from egrl.core import mapping_file
-from egrl.methods.placed import place, shipped_mappings
+from egrl.methods.placed import SAMPLES, place, placed_by_network, placed_by_rules, shipped_mappings
 from egrl.problems import build_problem
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.problem import NnpiProblem
 from policies.network import LINEAR, NetworkConfig
 from policies.ranker import Rankers
-from policies.shipped import rules
+from policies.shipped import network, rules
 from policies.store import ranker_policy, save_policy
 from toys import ABLE
 from workloads.errors import InputError
@@ -56,11 +56,14 @@ def said(capsys):
     return ask
 
 
-def test_the_best_of_the_shipped_rules_is_kept_and_its_cost_said(said):
+def test_the_best_of_what_is_shipped_is_kept_and_its_cost_said(said):
     found, problem = said("place", "bert"), problem_of("bert")
-    costs = [cost_of(problem, mapping) for mapping in shipped_mappings(problem)]
-    assert found["candidates"] == len(rules(FEATURE_NAMES, 2)) == len(costs)
-    assert found["source"] == f"rule {np.argmin(costs) + 1}"
+    mappings, sources = shipped_mappings(problem)
+    costs = [cost_of(problem, mapping) for mapping in mappings]
+    assert found["candidates"] == SAMPLES + len(rules(FEATURE_NAMES, 2)) == len(costs)
+    assert found["source"] == sources[int(np.argmin(costs))]
+    assert sources[:2] == ["the network", "sample 1 of the network"]
+    assert sources[SAMPLES:] == [f"rule {k + 1}" for k in range(len(rules(FEATURE_NAMES, 2)))]
     assert found["cost"] == pytest.approx(min(costs), rel=1e-12)
     assert found["speedup"] == pytest.approx(problem.baseline.cost / min(costs), rel=1e-12)
     assert found["speedup"] > 1
@@ -74,7 +77,7 @@ def test_people_read_cost_speedup_rule_and_what_is_left(capsys):
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("bert on nnpi: ")
     assert "x the rule 'largest-activations-first-reserve'" in first
-    assert f" of {len(rules(FEATURE_NAMES, 2))}, in " in first
+    assert f" of {SAMPLES + len(rules(FEATURE_NAMES, 2))}, in " in first
     assert second.endswith("is left to gain (proven)")
 
 
@@ -89,12 +92,12 @@ def test_the_command_that_goes_on_is_printed_whole(tmp_path, capsys):
     assert main([*command[1:], *more]) == 0
 
 
-def test_without_the_model_it_is_the_rule_that_is_best_alone(said, tmp_path, capsys):
+def test_without_the_model_it_is_the_networks_own_mapping(said, tmp_path, capsys):
     out = tmp_path / "m.json"
     found, problem = said("place", "bert", "--no-model", "-o", str(out)), problem_of("bert")
-    assert found["source"] == "rule 1"
+    assert found["source"] == "the network"
     assert not {"cost", "speedup", "gap"} & found.keys()
-    np.testing.assert_array_equal(mapping_file.read(str(out), problem), shipped_mappings(problem)[0])
+    np.testing.assert_array_equal(mapping_file.read(str(out), problem), placed_by_network(problem, 1)[0])
     assert main(["place", "bert", "--no-model"]) == 0
     assert "no model was asked" in capsys.readouterr().out
 
@@ -117,17 +120,17 @@ def test_evaluate_and_run_take_the_file_that_is_written(said, tmp_path):
     assert summary["best"]["cost"] == pytest.approx(found["cost"], rel=1e-12)
 
 
-def test_a_run_that_starts_with_policy_begins_with_the_rule_that_is_best_alone(tmp_path):
+def test_a_run_that_starts_with_policy_begins_with_the_networks_own_mapping(tmp_path):
     run = ["run", "--workload", "alexnet", "--method", "annealing", "--evals", "1", "--quiet"]
     assert main([*run, "--start", "policy", "--out", str(tmp_path / "r")]) == 0
     problem = problem_of("alexnet")
     started = mapping_file.read(str(tmp_path / "r" / "start_mapping.json"), problem)
-    np.testing.assert_array_equal(started, shipped_mappings(problem)[0])
+    np.testing.assert_array_equal(started, placed_by_network(problem, 1)[0])
 
 
 def test_a_saved_policy_places_instead_of_the_rules(said, tmp_path, capsys):
     rankers, problem = Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2), problem_of("bert")
-    costs = [cost_of(problem, mapping) for mapping in shipped_mappings(problem)]
+    costs = [cost_of(problem, mapping) for mapping in placed_by_rules(problem)]
     best = rules(FEATURE_NAMES, 2)[int(np.argmin(costs))]
     stored = ranker_policy(best, rankers, heads=problem.space.heads, choices=problem.space.most_choices)
     path = tmp_path / "p.safetensors"
@@ -224,3 +227,21 @@ def test_the_guide_shows_what_is_printed_and_how_many_rules_and_coefficients_the
     assert main(["place", "bert"]) == 0
     shown = re.findall(r"^```text\n(bert on .*?)^```$", GUIDE, flags=re.DOTALL | re.MULTILINE)
     assert [re.sub(r"\d+", "N", text) for text in shown] == [re.sub(r"\d+", "N", capsys.readouterr().out)]
+
+
+def test_a_chip_or_a_network_without_shipped_rankings_leaves_the_network_out():
+    """The network reads any number of memories; where its features are unknown, nothing is shipped."""
+    for chip in ("edge", "nnpi", "npu"):
+        made, sources = shipped_mappings(problem_of("alexnet", chip))
+        assert len(made) == len(sources) == SAMPLES + len(rules(FEATURE_NAMES, 2))
+    assert network(("other",), 2) is None
+
+
+def test_the_shipped_network_is_what_a_saved_policy_of_it_places(tmp_path):
+    found, subject = network(FEATURE_NAMES, 2), problem_of("resnet50")
+    assert found is not None
+    stored = ranker_policy(found.weights, found.rankers, heads=subject.space.heads, choices=3)
+    path = tmp_path / "p.safetensors"
+    save_policy(path, stored.weights, stored.metadata)
+    placed = place(subject, path, judged=False)
+    np.testing.assert_array_equal(placed.mapping, placed_by_network(subject, 1)[0])

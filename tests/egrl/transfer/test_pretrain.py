@@ -183,11 +183,28 @@ def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path
 
 
 def test_a_ranking_network_is_trained_on_drawn_chips_too_in_two_sittings_as_in_one(tmp_path, capsys):
-    small = ["--set", "method.width=8", "--set", "method.training.samples=4", "--set", "method.training.tasks=3"]
+    small = [
+        "--set",
+        "method.width=8",
+        "--set",
+        "method.training.samples=4",
+        "--set",
+        "method.training.tasks=3",
+    ]
     given = ["--workloads", "alexnet,resnet18", "--validation", "vgg16", "--chips-around", "2", *small]
 
     def train(out: Path, evaluations: int) -> int:
-        argv = ["pretrain", "--method", "rank", *given, "--evals", str(evaluations), "--out", str(out), "--quiet"]
+        argv = [
+            "pretrain",
+            "--method",
+            "rank",
+            *given,
+            "--evals",
+            str(evaluations),
+            "--out",
+            str(out),
+            "--quiet",
+        ]
         return main(argv)
 
     once, twice = tmp_path / "once", tmp_path / "twice"
@@ -206,4 +223,9 @@ def test_a_ranking_network_is_trained_on_drawn_chips_too_in_two_sittings_as_in_o
 
 def test_chips_around_need_a_problem_whose_chips_can_be_varied(tmp_path, capsys):
     argv = ["pretrain", "--problem", "mcm", "--workloads", "resnet18,alexnet", "--chips-around", "2"]
-    refuse(capsys, [*argv, "--out", str(tmp_path / "p")], "--chips-around 2: expected a problem whose chips", "mcm")
+    refuse(
+        capsys,
+        [*argv, "--out", str(tmp_path / "p")],
+        "--chips-around 2: expected a problem whose chips",
+        "mcm",
+    )
