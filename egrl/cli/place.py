@@ -17,15 +17,15 @@ from hwsim.problem import Problem
 from workloads.errors import InputError
 
 
-@click.command(name="place", short_help="a mapping at once, by rules learned on other networks")
+@click.command(name="place", short_help="a mapping at once, by what was learned on other networks")
 @click.argument("workload")
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
-@click.option("--policy", default="", help="a saved ranking policy, instead of the shipped rules")
+@click.option("--policy", default="", help="a saved ranking policy, instead of what ships")
 @click.option(
     "--no-model",
     is_flag=True,
-    help="ask no model: the mapping of the rule that is best alone, not of the best here",
+    help="ask no model: the network's own mapping, not the best of all here",
 )
 @flags.baseline()
 @click.option("-o", "--output", help="write the mapping to this file")
@@ -42,10 +42,10 @@ def command(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Place the tensors of a workload at once: rules that were learned on other networks and chips rank them.
+    """Place the tensors of a workload at once: a network and rules that learned on other networks and chips rank them.
 
     WORKLOAD is a name of `egrl list workloads`, or a file (.json, .onnx, .pt2). The chip's model chooses the best of
-    the rules; where none is faster than the baseline, its mapping is kept. A search goes on from there:
+    their mappings; where none is faster than the baseline, its mapping is kept. A search goes on from there:
     egrl run --start FILE.
 
     \b
@@ -115,7 +115,7 @@ def text_of(report: dict[str, Any], problem: Problem) -> str:
     took, count = f"{report['seconds'] * 1e3:.0f} ms", report["candidates"]
     head = f"{report['workload']} on {report['chip']}: "
     rule = baseline_text(problem.about, report["baseline"]["rule"])
-    source = report["source"] if count == 1 else f"{report['source']} of {count}"
+    source = report["source"] if count == 1 else f"{report['source']}, the best of {count}"
     lines = []
     if "cost" not in report:
         lines.append(f"{head}placed by {source} in {took}; no model was asked")

@@ -96,7 +96,7 @@ def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> 
 
         made, sources = Policies([policy]).greedy(problem), ["the policy"]
     if not judged:
-        return Placed(made[0], sources[0], len(made), None)
+        return Placed(made[0], sources[0], 1, None)
     # One key for all, the baseline among them: if the chip's noise is on, it is the same for each.
     all_ = np.concatenate([made, problem.baseline.mapping[None]])
     cost = problem.evaluate(all_, np.zeros(len(all_), np.uint64)).cost
