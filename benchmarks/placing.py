@@ -6,7 +6,8 @@
 Costs are exact, and every search begins with the default rule's mapping. The 24 networks have at least 2 % to gain.
 For a network of a family the rules of FOLDER (`placing_train folds`) are those for which that family was left out.
 
-Arms: `egrl`; `rank`: one context network alone, from a random start; `no-learner`; `no-networks` (chromosomes alone
+Arms: `egrl`; `rank`: one context network alone, from a random start; `rank-trained`: from the one of
+FOLDER (`placing_network train --without …`) that did without the family; `no-learner`; `no-networks` (chromosomes alone
 after the first generation); `no-chromosomes`; `no-rules` (networks begin around the rule by hand); `greedy`: networks
 and chromosomes as before there was a placer, a Graph U-Net read decision by decision, with a learner and without;
 `graph-unet`, `sage`: ranking networks over the graph; `annealing` from what the first of the rules places.
@@ -29,6 +30,7 @@ import numpy as np
 
 import egrl
 from benchmarks.lines import Lines
+from benchmarks.placing_network import path_without
 from benchmarks.placing_pairs import TESTED, family_of
 from egrl.methods import placed
 from egrl.methods.egrl import ranking
@@ -39,6 +41,7 @@ OLD = ("method.readout=greedy", "method.network.name=graph_unet")
 ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "egrl": ("egrl", ()),
     "rank": ("rank", ()),
+    "rank-trained": ("rank", ()),
     "no-learner": ("ea", ()),
     "no-networks": ("egrl", ("method.evolution.boltzmann_fraction=1.0",)),
     "no-chromosomes": ("egrl", ("method.evolution.boltzmann_fraction=0.0",)),
@@ -55,14 +58,17 @@ ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
 COMPARED = ((25, 100), (100, 400), (25, 25), (100, 100), (400, 400), (2100, 2100))
 
 
-def run(workload: str, arm: str, seed: int, evals: int, rules: list[np.ndarray]) -> dict[str, Any]:
-    """Best speedups at the marks, with the rules in the place of the shipped ones."""
+def run(
+    workload: str, arm: str, seed: int, evals: int, rules: list[np.ndarray], init: str = ""
+) -> dict[str, Any]:
+    """Best speedups at the marks, with the rules in the place of the shipped ones; `init` is a policy file or none."""
     method, settings = ARMS[arm]
     own = [] if arm == "no-rules" else rules
     off = ["method.profile_model.use=off"] if method == "egrl" else []
     with patch.object(ranking, "rules", lambda *_: own), patch.object(placed, "rules", lambda *_: own):
         start = "policy" if arm == "annealing" else "compiler"
-        search = egrl.Search(workload, method=method, seed=seed, settings=[*off, *settings], start=start)
+        given = [*off, *settings]
+        search = egrl.Search(workload, method=method, seed=seed, settings=given, start=start, init=init)
         best, marks, begun = [], {}, time.process_time()
         while len(best) < evals:
             batch = search.ask(limit=evals - len(best))
@@ -130,10 +136,13 @@ def main() -> None:
         for workload in TESTED:
             file = given.folds / f"{family_of(workload).replace(' ', '-')}.json"
             rules = [np.array(row, np.float32) for row in json.loads(file.read_text())["rules"]]
+            init = ""
+            if arm == "rank-trained":
+                init = str(path_without(given.folds, family_of(workload)))
             for seed in range(given.seeds):
                 case = (workload, arm, seed, given.evals)
                 if case not in lines:
-                    lines.add(case, run(workload, arm, seed, given.evals, rules))
+                    lines.add(case, run(workload, arm, seed, given.evals, rules, init))
     table(lines.all)
 
 

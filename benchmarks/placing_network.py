@@ -28,7 +28,6 @@ from hwsim.nnpi.tables import build_tables
 from policies.network import CONTEXT, LINEAR, NetworkConfig
 from policies.ranker import Rankers
 from policies.ranking_module import RankingModule
-from policies.shipped import ShippedNetwork
 from policies.store import load_policy, ranker_policy, ranker_weights, rankers_of, save_policy
 from policies.weight_vector import Weights
 from workloads.errors import InputError
@@ -101,13 +100,11 @@ def tested(names: Sequence[str], chips: int) -> list[Instance]:
     return [instance for instance in found if instance.headroom > LEAST]
 
 
-def network_without(folder: Path, family: str) -> ShippedNetwork:
-    """The network of a folder that was trained without a family."""
+def path_without(folder: Path, family: str) -> Path:
+    """The file of the network of a folder that was trained without a family."""
     for path in sorted(folder.glob("*.safetensors")):
-        policy = load_policy(path)
-        if family in policy.metadata["without"]:
-            rankers = rankers_of(policy)
-            return ShippedNetwork(rankers, ranker_weights(policy, rankers))
+        if family in load_policy(path).metadata["without"]:
+            return path
     raise SystemExit(f"{folder}: expected a network that was trained without {family}, found none")
 
 
@@ -119,8 +116,9 @@ def table(folder: Path) -> None:
     )
     for i in tested(TESTED, 0):
         family = family_of(i.name)
-        found = network_without(folder, family)
-        own = speedups(found.rankers, found.weights, i)
+        policy = load_policy(path_without(folder, family))
+        rankers = rankers_of(policy)
+        own = speedups(rankers, ranker_weights(policy, rankers), i)
         rules = json.loads((folder / f"{family.replace(' ', '-')}.json").read_text())["rules"]
         scores, free = linear.scores(np.array(rules, np.float32), i.places, None)
         of_rules = i.base / i.costs(scores, free)
