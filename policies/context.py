@@ -85,7 +85,7 @@ def means_around(values: Floats, places: Places) -> list[Floats]:
         first, end = np.maximum(at - steps, 0), np.minimum(at + steps + 1, nodes)
         windows.append(((total[end] - total[first]) / (end - first)[:, None]).astype(np.float32))
     everywhere = (total[-1:] / nodes).astype(np.float32)
-    return [values, producers @ values, consumers @ values, *windows, everywhere]
+    return [values, producers(values), consumers(values), *windows, everywhere]
 
 
 def of_unit_size(scores: Floats) -> Floats:

@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from policies.boltzmann import boltzmann
 
@@ -20,6 +19,30 @@ ENDS = 2
 """Coefficients and outputs a tensor: for the slow and for the fast end of the memories."""
 
 Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """For some nodes the mean over others: of `nodes[k]` that over `over[start[k]]` to the next start, int64."""
+
+    nodes: NDArray[np.int64]
+    start: NDArray[np.int64]
+    over: NDArray[np.int64]
+
+    @staticmethod
+    def of(nodes: NDArray[np.int64], over: NDArray[np.int64]) -> Means:
+        """The mean for each of `nodes` over all `over[e]` with the same `nodes[e]`, int64 [E] both."""
+        order = np.argsort(nodes, kind="stable")
+        distinct, start = np.unique(nodes[order], return_index=True)
+        return Means(distinct, start, over[order])
+
+    def __call__(self, values: Floats) -> Floats:
+        """Float32 [N, V] of values float32 [N, V]; 0 for nodes without others."""
+        found = np.zeros_like(values)
+        if len(self.over):
+            count = np.diff(np.append(self.start, len(self.over)))
+            found[self.nodes] = np.add.reduceat(values[self.over], self.start, axis=0) / count[:, None]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +89,12 @@ class Places:
         return np.concatenate([self.features[:, 1:], ends, heads], axis=2).astype(np.float32)
 
     @cached_property
-    def neighbours(self) -> tuple[csr_array, csr_array]:
-        """Matrices float32 [N, N] that take values of nodes to the means over producers, and over consumers.
-
-        Rows of nodes without any are 0. ValueError if the edges are unknown.
-        """
+    def neighbours(self) -> tuple[Means, Means]:
+        """What takes values of nodes to means over producers, and over consumers. ValueError if edges are unknown."""
         if self.edge_index is None:
             raise ValueError("edge_index: expected the edges of the graph, received None")
         source, target = self.edge_index
-        return _means(target, source, self.shape[0]), _means(source, target, self.shape[0])
+        return Means.of(target, source), Means.of(source, target)
 
     def linear(self, coefficients: Floats) -> Floats:
         """Scores float32 [M, T, L] of coefficients [M, H, 2, F]: features times those of the tensor's decision.
@@ -105,9 +125,3 @@ class Places:
         logits = np.zeros((len(scores), *self.shape, choices), np.float32)
         logits[:, self.node, self.head, : scores.shape[2]] = scores
         return boltzmann(logits, np.ones(logits.shape[:-1], np.float32), num_choices)
-
-
-def _means(of: NDArray[np.int64], over: NDArray[np.int64], nodes: int) -> csr_array:
-    """The matrix [N, N] whose row i is the mean over the nodes `over[e]` of all e with `of[e] == i`."""
-    share = 1 / np.bincount(of, minlength=nodes)[of] if len(of) else np.zeros(0)
-    return csr_array((share.astype(np.float32), (of, over)), shape=(nodes, nodes))

@@ -179,7 +179,9 @@ def test_what_is_wrong_with_a_pretraining_of_agents_is_said_in_one_line(tmp_path
     argv = ["pretrain", "--workloads", "alexnet,vgg16", "--out", str(tmp_path / "p"), "--method"]
     refuse(capsys, [*argv, "muzero"], "muzero cannot serve problem nnpi", "no game")
     refuse(
-        capsys, [*argv, "ea"], "--method: expected one that trains on several workloads, such as es or ppo"
+        capsys,
+        [*argv, "ea"],
+        "--method: expected one that trains on several workloads, such as es, rank or ppo",
     )
     refuse(capsys, [*argv, "muzro"], "--method: expected one of", "muzro")
     refuse(capsys, [*argv, "es", "--gens", "2", "--seconds", "60"], "found --gens, --seconds")

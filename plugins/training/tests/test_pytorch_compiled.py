@@ -139,7 +139,7 @@ def planner(room: Limit, given: list[plans.Plan] | None) -> tuple[Any, limit.Pla
 
 
 def test_bytes_on_a_gpu_are_counted_in_blocks_of_its_allocator() -> None:
-    with FakeTensorMode(), compiled._Bytes() as counted:
+    with FakeTensorMode(), compiled._Bytes(lambda node: 0) as counted:
         one, other = (torch.empty_strided((3,), (1,), device=device) for device in ("cuda", "cpu"))
         assert counted.now == 512 + other.nbytes
         del one
