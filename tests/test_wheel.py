@@ -57,6 +57,7 @@ def test_the_wheel_has_all_that_commands_read(installed):
     told = run(installed, "--version", "--verbose")
     assert told.startswith(f"egrl, version {egrl.__version__}\n")
     assert str(installed) in told
+    assert json.loads(run(installed, "place", "alexnet", "--no-model", "--json"))["source"] == "the network"
     names = {entry["name"] for entry in json.loads(run(installed, "list", "chips", "--json"))["entries"]}
     assert {"nnpi", "tpuv4i", "mcm36"} <= names
     found = json.loads(run(installed, "bound", "--workload", "resnet50", "--json"))
