@@ -6,7 +6,7 @@
     python -m benchmarks.placing_network table FOLDER
 
 `train` prints the share of the headroom that the network's own mapping, and the best of sixteen, reach on drawn
-instances that it was not trained on (those of families left out; else every tenth). `test` does so for networks on
+instances of the families left out, and on those that it was trained on. `test` does so for networks on
 `nnpi`, or on drawn chips around it. `table` has networks and rules (`placing_train folds`) that were trained without
 the family of each of 24 networks.
 """
@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.placing_pairs import LEAST, TESTED, chip_of, family_of
 from benchmarks.placing_varied import SPREAD, Instance, measured, read, write
+from egrl.methods.placed import SAMPLES, with_noise
 from egrl.methods.rank.gradient import ScoreGradient, ScoreGradientConfig
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.tables import build_tables
@@ -34,17 +35,13 @@ from workloads.errors import InputError
 from workloads.load import load
 
 WIDTH, ROUNDS, INPUT_NOISE, SHOWN = 48, 6000, 0.15, 1000
-SAMPLES, SIGMA = 16, 0.3
 TEST_STEPS = 300_000
 
 
-def speedups(rankers: Rankers, weights: Weights, instance: Instance, key: int = 0) -> np.ndarray:
+def speedups(rankers: Rankers, weights: Weights, instance: Instance) -> np.ndarray:
     """Over the default rule, float64 [SAMPLES]: of the mapping itself, then of those placed with noise."""
     scores, free = rankers.scores(weights[None], instance.places, None)
-    rng = np.random.default_rng(key)
-    many = np.repeat(scores, SAMPLES, axis=0)
-    many[1:, :, 1:] += SIGMA * rng.standard_normal(many[1:, :, 1:].shape, dtype=np.float32)
-    return np.asarray(instance.base / instance.costs(many, np.repeat(free, SAMPLES)))
+    return np.asarray(instance.base / instance.costs(with_noise(scores), np.repeat(free, SAMPLES)))
 
 
 def summary(name: str, rankers: Rankers, weights: Weights, instances: Sequence[Instance]) -> str:
@@ -63,8 +60,8 @@ def trained(
     drawn: list[Instance], without: set[str], rounds: int, input_noise: float, seed: int
 ) -> tuple[Rankers, Weights]:
     """A network trained on the instances that have nothing of some families."""
-    held = [i for i in drawn if without & set(i.families)] if without else drawn[::10]
-    kept = [i for i in drawn if not without & set(i.families)] if without else drawn
+    held = [i for i in drawn if without & set(i.families)]
+    kept = [i for i in drawn if not without & set(i.families)]
     import torch
 
     torch.set_num_threads(1)
@@ -79,8 +76,9 @@ def trained(
         losses = [i.losses(d.scores, d.free_share) for i, d in zip(chosen, draws, strict=True)]
         training.end(draws, losses)
         if number % SHOWN == 0 or number == rounds:
-            held_out = summary("not trained on" if without else "some", rankers, module.weights(), held[:250])
-            print(number, held_out, summary("trained on", rankers, module.weights(), kept[:250]), flush=True)
+            for name, instances in (("left out", held[:250]), ("trained on", kept[:250])):
+                if instances:
+                    print(number, summary(name, rankers, module.weights(), instances), flush=True)
     return rankers, module.weights()
 
 

@@ -20,12 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.placing_pairs import LARGEST, LEAST, chip_of, family_of, sizes
-from hwsim.nnpi.annealing import anneal
+from benchmarks.placing_pairs import LARGEST, LEAST, chip_of, family_of, reach, sizes
 from hwsim.nnpi.chip_variants import spread
 from hwsim.nnpi.latency import latencies
 from hwsim.nnpi.placer import NnpiPlacer, place
-from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
 from hwsim.nnpi.tables import Tables, build_tables, slowest_demand_bytes
 from policies.places import Places
 from workloads.errors import InputError
@@ -203,12 +201,7 @@ def measured(
     name: str, families: list[str], tables: Tables, key: int, steps: int, restarts: int = 1
 ) -> Instance:
     """An instance, with what an annealing from the best rule reaches."""
-    maps = np.stack([compile_map(tables, rule) for rule in RULES.values()])
-    costs = latencies(tables, maps, np.zeros(len(maps)))
-    best = int(np.argmin(costs))
-    _, cost = anneal(tables, maps[best], steps=steps, key=key, restarts=restarts)
-    base = float(costs[list(RULES).index(DEFAULT_RULE)])
-    return Instance(name, families, tables, base, float(costs[best]), float(cost))
+    return Instance(name, families, tables, *reach(tables, key, steps, restarts))
 
 
 def write(path: Path, seeds: range, workers: int) -> None:

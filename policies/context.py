@@ -22,6 +22,8 @@ WINDOWS = (2, 8)
 """Steps before and after an op over which means are taken."""
 PARTS = 4 + len(WINDOWS)
 """Means that a tensor sees: of its op, producers, consumers, windows, and all ops."""
+LEAST_SQUARE = 1e-8
+"""Added to the mean square of scores by modules, so that gradients pass where all scores are 0."""
 
 
 class ContextNetwork:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from policies.context import LEAST_SQUARE
 from policies.context_module import Batch, ContextModule
 from policies.graph import Graph
 from policies.network import CONTEXT, LINEAR, NetworkConfig
@@ -13,9 +14,6 @@ from policies.places import ENDS, Places
 from policies.pyg import make_actor
 from policies.ranker import Rankers, added_network
 from policies.weight_vector import assign
-
-LEAST_SQUARE = 1e-8
-"""Added to the mean square of scores, by whose root those of a context network are divided."""
 
 
 class RankingActor(nn.Module):

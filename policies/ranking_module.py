@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from policies.context import LEAST_SQUARE
 from policies.context_module import Batch, ContextModule
 from policies.places import ENDS, Places
 from policies.ranker import by_hand
@@ -55,7 +56,7 @@ class RankingModule(nn.Module):
         scores = (rule * of_end).sum(dim=2) + added
         square = scores.new_zeros(batch.count).index_add(0, batch.of_tensor, scores.square().mean(dim=1))
         square = square / torch.bincount(batch.of_tensor, minlength=batch.count).clamp(min=1)
-        return scores / (square + 1e-8).sqrt()[batch.of_tensor].unsqueeze(1), self.free + free
+        return scores / (square + LEAST_SQUARE).sqrt()[batch.of_tensor].unsqueeze(1), self.free + free
 
     def begin_with(self, weights: Weights, format_: WeightFormat) -> None:
         """Take the weights float32 [P] of a file, in the format of `policies.ranker.Rankers`; `see` comes before."""

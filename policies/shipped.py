@@ -62,8 +62,12 @@ def network(names: tuple[str, ...], heads: int) -> ShippedNetwork | None:
     return None
 
 
-def metadata_of(data: bytes) -> dict[str, Any]:
-    """The metadata of a policy file: its first 8 bytes are the length of the JSON that follows."""
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    found: dict[str, Any] = json.loads(header["__metadata__"][FIELD])
-    return found
+def metadata_of(data: bytes) -> Any:
+    """The metadata of a policy file, whose head is JSON after its length in 8 bytes; needs no torch.
+
+    Raises KeyError, TypeError or ValueError where there is none.
+    """
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 + length:
+        raise ValueError(f"expected a header of {length} bytes, found {max(0, len(data) - 8)}")
+    return json.loads(json.loads(data[8 : 8 + length])["__metadata__"][FIELD])

@@ -32,6 +32,7 @@ from policies.graphsage import GraphSage, GraphSageConfig
 from policies.network import GRAPH_UNET, NetworkConfig, refers, saved_settings
 from policies.pyg import PygActor, make_actor
 from policies.ranker import Rankers
+from policies.shipped import FIELD, metadata_of
 from policies.weight_vector import WeightFormat, Weights, assign
 from workloads.atomic import replace_file
 from workloads.errors import InputError
@@ -40,7 +41,6 @@ from workloads.files import read_bytes
 KIND, RANKER = "graphsage", "ranker"
 """Kinds of policies beside graph networks that name choices ("gnn")."""
 VERSION = 1
-_FIELD = "egrl_policy"
 _REQUIRED: dict[str, type] = {
     "kind": str,
     "feature_schema": int,
@@ -70,7 +70,7 @@ def save_policy(path: Path, weights: Mapping[str, NDArray[Any]], metadata: Mappi
     if problem:
         raise ValueError(f"metadata: {problem}")
     text = json.dumps(whole, sort_keys=True, allow_nan=False)
-    data = save({name: np.ascontiguousarray(a) for name, a in weights.items()}, metadata={_FIELD: text})
+    data = save({name: np.ascontiguousarray(a) for name, a in weights.items()}, metadata={FIELD: text})
     replace_file(path, data)
 
 
@@ -89,7 +89,7 @@ def load_policy(
     """
     data = read_bytes(path, "a policy file")
     try:
-        metadata = json.loads(_header(data)["__metadata__"][_FIELD])
+        metadata = metadata_of(data)
         weights = load(data)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected a policy file, found something else or a damaged one") from error
@@ -277,14 +277,6 @@ def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet | PygActo
 @lru_cache(maxsize=8)
 def _weight_format(config: NetworkConfig, features: int, heads: int, choices: int) -> WeightFormat:
     return make_actor(config, features, heads, choices).weight_format
-
-
-def _header(data: bytes) -> Any:
-    """The JSON at the head of a safetensors file."""
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 + length:
-        raise ValueError(f"expected a header of {length} bytes, found {max(0, len(data) - 8)}")
-    return json.loads(data[8 : 8 + length])
 
 
 def _defect(metadata: Mapping[str, Any]) -> str | None:

@@ -12,7 +12,6 @@ from egrl.methods import find_method
 from egrl.methods.players import Policies
 from egrl.methods.rank.method import Rank, RankConfig
 from hwsim.nnpi.chip import load_chip
-from hwsim.nnpi.chip_variants import chip_around, chip_with
 from hwsim.nnpi.problem import NnpiProblem
 from policies.store import save_policy
 from subjects import problem
@@ -64,16 +63,3 @@ def test_chips_with_other_numbers_of_memories_cannot_be_trained_on_together():
     assert problems[0].space.most_choices != problems[1].space.most_choices
     with pytest.raises(InputError, match="expected chips with equal numbers of memories"):
         Rank(Context(problems, Archive(problems), seed=0, start=[None, None]), RankConfig(width=8))
-
-
-def test_a_chip_around_another_is_a_chip_and_factors_of_zero_are_the_chip_itself():
-    chip = load_chip("nnpi")
-    assert chip_with(chip, [0.0] * 6) == chip
-    for seed in range(20):
-        drawn = chip_around(chip, np.random.default_rng(seed), "other")
-        assert drawn.name == "other"
-        for own, from_ in zip(drawn.memories, chip.memories, strict=True):
-            assert 2**-1.5 - 1e-9 <= own.capacity_bytes / from_.capacity_bytes <= 2**1.5 + 1e-9
-        assert drawn == chip_around(chip, np.random.default_rng(seed), "other")
-    with pytest.raises(ValueError, match="factors: expected 6, received 5"):
-        chip_with(chip, [0.0] * 5)
