@@ -33,8 +33,9 @@ from egrl.core.method import Context, Method
 from egrl.core.proposals import START, Proposals, proposals
 from egrl.methods import policy_fit
 from egrl.methods.egrl.first_population import Parts, first_population
-from egrl.methods.egrl.learner import LEARNER_METRICS, LEARNER_SOURCE, Learner
+from egrl.methods.egrl.learner import LEARNER_SOURCE, Learner
 from egrl.methods.egrl.rollouts import COMPILER, LEARNER, Rollouts, Round
+from egrl.methods.egrl.which_learner import learner_of
 from hwsim.problem import Evaluation
 from policies.store import StoredPolicy, actor_policy
 from population.genome import Network
@@ -60,7 +61,7 @@ class Algorithm2(Method):
             self._population = first_population(context, parts, parts.evolution, self._rng, init)
         self._learner: Learner | None = None
         if parts.learner is not None:  # line 2
-            self._learner = Learner(parts.learner, parts.network, context, self._rng, init, parts.ranking)
+            self._learner = learner_of(parts.learner, parts.network, context, self._rng, init, parts.ranking)
         self._rollouts = Rollouts(context, parts, self._population, self._learner, self._rng)
         self._told = 0
         self._immigrants: list[Immigrant] = []
@@ -88,7 +89,7 @@ class Algorithm2(Method):
         return range(0 if self._population is None else len(self._population))
 
     def _learners(self, begins: bool) -> list[int]:
-        rollouts = 0 if self._learner is None else self._learner.config.rollouts
+        rollouts = 0 if self._learner is None else self._learner.per_round
         if begins and rollouts and self._context.start[0] is not None:
             rollouts -= 1  # the start mapping takes the place of one rollout
         return [LEARNER] * rollouts
@@ -111,7 +112,7 @@ class Algorithm2(Method):
         learner = self._learner
         self._population.tell(
             last.reward[last.member >= 0],
-            learner.weights() if learner is not None and learner.config.migration else None,
+            None if learner is None else learner.migrant(),
             self._rng,
             observation=policy_fit.observation(self._problem),
             ran=ran[last.member >= 0],
@@ -171,16 +172,14 @@ class Algorithm2(Method):
         """Losses and entropy are means over the last gradient steps."""
         names = ["deployable_speedup"]
         names += POPULATION_METRICS if self._population is not None else ()
-        names += LEARNER_METRICS if self._learner is not None else ()
+        names += self._learner.metric_names if self._learner is not None else ()
         return {name: self._metrics.get(name, np.nan) for name in names}
 
     def policy(self) -> StoredPolicy | None:
         """The top-ranked network of the population, or the learner's if none was measured yet."""
         weights = None if self._population is None else self._top_network(self._population)
-        if weights is None and self._learner is not None:
-            weights = self._learner.weights()
         if weights is None:
-            return None
+            return None if self._learner is None else self._learner.policy()
         if self._parts.ranking is not None:
             return self._parts.ranking.policy(weights, self._problem, seed=self._context.seed)
         fit = policy_fit.demands(self._problem)
