@@ -176,7 +176,7 @@ class Algorithm2(Method):
         return {name: self._metrics.get(name, np.nan) for name in names}
 
     def policy(self) -> StoredPolicy | None:
-        """The top-ranked network of the population, or the learner's if none was measured yet."""
+        """The top-ranked network of the population, the first if none was measured; without any the learner's."""
         weights = None if self._population is None else self._top_network(self._population)
         if weights is None:
             return None if self._learner is None else self._learner.policy()
@@ -186,10 +186,13 @@ class Algorithm2(Method):
         return actor_policy(weights, self._parts.network, seed=self._context.seed, **fit)
 
     def _top_network(self, population: Population) -> NDArray[np.float32] | None:
-        """Weights of the best network among those measured in this round and before; None without networks."""
+        """Weights of the best network that was measured, the first member if none was; None without networks."""
         found = [
             (m.score, m.genome.weights) for m in population.standings() if isinstance(m.genome, Network)
         ][:1]
+        if not found:
+            networks = (m.genome for m in population.members if isinstance(m.genome, Network))
+            found = [(-np.inf, network.weights) for network in networks][:1]
         current = self._current
         if current is not None:
             rewards = zip(current.member.tolist(), current.reward.tolist(), strict=True)

@@ -173,6 +173,7 @@ PAPER_POPULATION: dict[str, Any] = {
 }
 """What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
 PAPER_LEARNER: dict[str, Any] = {
+    "learner.algorithm": "sac",
     "learner.sac.imitation": 0.0,
     "learner.gradient_steps": 1.0,
     "learner.nodes": 1_000_000_000,
