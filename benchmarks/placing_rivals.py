@@ -27,6 +27,7 @@ from hwsim.problem import Evaluation
 from policies.context import of_unit_size
 from policies.network import LINEAR, NetworkConfig
 from policies.ranker import Rankers, by_hand
+from population.cma import STATE
 from population.operators import global_random
 
 
@@ -34,9 +35,12 @@ from population.operators import global_random
 class ScoresConfig:
     """Settings of both."""
 
-    sigma: Annotated[float, Doc("first step size of CMA-ES; noise of annealing, on scores of size 1")] = 0.3
+    sigma: Annotated[float, Doc("first step size of CMA-ES, on scores of size 1")] = 0.3
     children: Annotated[int, Doc("mappings per generation of CMA-ES")] = 20
     moved: Annotated[int, Doc("tensors that an annealing step moves")] = 4
+    moved_by: Annotated[float, Doc("standard deviation of the noise on their scores, which have size 1")] = (
+        1.0
+    )
     t0: Annotated[float, Doc("first temperature, in log cost; it falls as 1 / step")] = 0.003
 
 
@@ -52,19 +56,18 @@ class _OnScores(Method):
         scores, share = Rankers(NetworkConfig(name=LINEAR), names, heads).scores(rule[None], places, None)
         self._free = float(share[0])
         self._first = of_unit_size(scores[0])[:, 1:].astype(np.float64)
-        self._rng = context.generator("scores")
+        self._context, self._rounds = context, 0
+
+    def _next_rng(self) -> np.random.Generator:
+        """Of the next round; its number is part of the state."""
+        self._rounds += 1
+        return self._context.generator(f"scores {self._rounds}")
 
     def _placed(self, scores: NDArray[np.float64]) -> Proposals:
         """Of scores [B, T, L - 1]."""
         all_ = np.zeros((*scores.shape[:2], scores.shape[2] + 1), np.float32)
         all_[:, :, 1:] = scores
         return proposals(self._placer.place(all_, np.full(len(scores), self._free)), "network")
-
-    def state_dict(self) -> dict[str, Any]:
-        raise NotImplementedError("a benchmark's method, which is not resumed")
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError("a benchmark's method, which is not resumed")
 
 
 class _Scores(np.ndarray):
@@ -80,7 +83,7 @@ class CmaOnScores(_OnScores):
         self._drawn: list[_Scores] = []
 
     def ask(self) -> Proposals:
-        with global_random(self._rng):
+        with global_random(self._next_rng()):
             self._drawn = [drawn.view(_Scores) for drawn in self._strategy.generate(np.asarray)]
         return self._placed(np.stack(self._drawn).reshape(-1, *self._first.shape))
 
@@ -92,6 +95,20 @@ class CmaOnScores(_OnScores):
             drawn.fitness = -own
         self._strategy.update(self._drawn)
 
+    def state_dict(self) -> dict[str, Any]:
+        strategy = {name: getattr(self._strategy, name) for name in STATE}
+        return {
+            "rounds": self._rounds,
+            "strategy": strategy,
+            "drawn": [np.asarray(drawn) for drawn in self._drawn],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._rounds = int(state["rounds"])
+        for name, value in state["strategy"].items():
+            setattr(self._strategy, name, value)
+        self._drawn = [drawn.view(_Scores) for drawn in state["drawn"]]
+
 
 class AnnealingOnScores(_OnScores):
     """See the module."""
@@ -99,13 +116,14 @@ class AnnealingOnScores(_OnScores):
     def __init__(self, context: Context, config: ScoresConfig) -> None:
         super().__init__(context, config)
         self._at, self._cost, self._next = self._first, np.inf, self._first
-        self._steps = 0
+        self._steps, self._chance = 0, 0.0
 
     def ask(self) -> Proposals:
         if self._steps:
-            rows = self._rng.integers(len(self._at), size=self._config.moved)
-            self._next = self._at.copy()
-            self._next[rows] += self._rng.standard_normal((len(rows), self._at.shape[1]))
+            rng = self._next_rng()
+            rows = rng.integers(len(self._at), size=self._config.moved)
+            self._next, self._chance = self._at.copy(), float(rng.random())
+            self._next[rows] += self._config.moved_by * rng.standard_normal((len(rows), self._at.shape[1]))
         return self._placed(self._next[None])
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
@@ -114,8 +132,16 @@ class AnnealingOnScores(_OnScores):
         self._steps += 1
         cost = float(evaluation.cost[0]) if evaluation.usable[0] else np.inf
         worse = np.log(cost / self._cost) if np.isfinite(self._cost) else -1.0
-        if worse <= 0 or self._rng.random() < np.exp(-worse * self._steps / self._config.t0):
+        if worse <= 0 or self._chance < np.exp(-worse * self._steps / self._config.t0):
             self._at, self._cost = self._next, cost
+
+    def state_dict(self) -> dict[str, Any]:
+        names = ("_at", "_cost", "_next", "_steps", "_chance", "_rounds")
+        return {name: getattr(self, name) for name in names}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
 
 
 CMA_ON_SCORES = MethodDefinition(ScoresConfig, CmaOnScores, needs_placer, {})
