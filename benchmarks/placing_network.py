@@ -3,7 +3,7 @@
     python -m benchmarks.placing_network draw -o DRAWN.pickle [--kind zoo|invented --seeds 6000 --workers 2]
     python -m benchmarks.placing_network train DRAWN.pickle … -o NETWORK.safetensors [--without a,b --rounds 6000]
     python -m benchmarks.placing_network test NETWORK.safetensors --networks bert,gpt2,model.onnx,… [--chips 3]
-    python -m benchmarks.placing_network table FOLDER
+    python -m benchmarks.placing_network table FOLDER [-o FILE.json]
 
 `train` prints the share of the headroom that the network's own mapping, and the best of sixteen, reach on drawn
 instances of the families left out, and on those that it was trained on. `test` does so for networks on
@@ -108,12 +108,18 @@ def path_without(folder: Path, family: str) -> Path:
     raise SystemExit(f"{folder}: expected a network that was trained without {family}, found none")
 
 
-def table(folder: Path) -> None:
-    """Speedups of what networks and rules place that know nothing of a network's family, and shares of the headroom."""
+COLUMNS = ("network", "of_16", "rule", "of_24", "all", "compiler", "annealing")
+TITLES = ("network", "of 16", "first rule", "of 24", "of all 40", "of the compiler's 12", "annealing")
+"""Of the table: names in the file, and titles."""
+
+
+def table(folder: Path, output: Path | None) -> None:
+    """Speedups of what networks and rules place that know nothing of a network's family, and shares of the headroom.
+
+    They are printed, and written to `output`, if given, as JSON.
+    """
     linear, rows = Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2), []
-    print(
-        "| | network | of 16 | first rule | of 24 | of all 40 | annealing |\n|---|---:|---:|---:|---:|---:|---:|"
-    )
+    print("| | " + " | ".join(TITLES) + " |\n|---" + "|---:" * len(TITLES) + "|")
     for i in tested(TESTED, 0):
         family = family_of(i.name)
         policy = load_policy(path_without(folder, family))
@@ -123,10 +129,15 @@ def table(folder: Path) -> None:
         scores, free = linear.scores(np.array(rules, np.float32), i.places, None)
         of_rules = i.base / i.costs(scores, free)
         best = max(own.max(), of_rules.max())
-        rows.append([own[0], own.max(), of_rules[0], of_rules.max(), best, i.base / i.best])
-        print(f"| {i.name} | " + " | ".join(f"{value:.4f}" for value in rows[-1]) + " |", flush=True)
-    mean = np.log(rows).mean(axis=0)
+        found = (own[0], own.max(), of_rules[0], of_rules.max(), best, i.base / i.best_rule, i.base / i.best)
+        rows.append({"name": i.name, **dict(zip(COLUMNS, map(float, found), strict=True))})
+        print(
+            f"| {i.name} | " + " | ".join(f"{rows[-1][column]:.4f}" for column in COLUMNS) + " |", flush=True
+        )
+    mean = np.log([[row[column] for column in COLUMNS] for row in rows]).mean(axis=0)
     print("| share of headroom | " + " | ".join(f"{value:.2f}" for value in mean / mean[-1]) + " |")
+    if output is not None:
+        output.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def main() -> None:
@@ -157,7 +168,7 @@ def main() -> None:
         policy = ranker_policy(weights, rankers, heads=("weight", "activation"), choices=3, **free)
         save_policy(given.output, policy.weights, policy.metadata)
     elif given.what == "table":
-        table(given.file[0])
+        table(given.file[0], given.output)
     else:
         policy = load_policy(given.file[0])
         rankers = rankers_of(policy)

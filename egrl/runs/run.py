@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from egrl.core import atomic, loop, mapping_file
 from egrl.core.archive import Archive
-from egrl.core.from_rules import FromRules, rules_of
+from egrl.core.from_rules import FromRules
 from egrl.core.mapping_file import PLACE
 from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.core.state import SearchState
 from egrl.measure import executors
 from egrl.methods import find_method
+from egrl.methods.placed import first_mappings
 from egrl.problems import build_problem
 from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
@@ -140,7 +141,7 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         options.generation_evals,
         model_use=use,
         seconds=options.seconds,
-        rules=rules_of(problem) if options.start == "rules" else (),
+        rules=first_mappings(problem) if options.start == "rules" else (),
         costs=Costs(bool(options.evaluator) or problem.about.measured),
     )
     build = partial(definition.build, config=resolved.method)
