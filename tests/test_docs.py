@@ -36,7 +36,11 @@ from workloads.load import load, names
 from workloads.load_program import load_program
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("plugins/*/*.md")])
+PLACES = (
+    "*.md", "docs/**/*.md", "plugins/*/*.md", "plugins/*/docs/**/*.md",
+    "benchmarks/log/*.md", "papers/*/log/*.md", "plugins/*/log/*.md",
+)  # fmt: skip
+DOCUMENTS = sorted(path for place in PLACES for path in ROOT.glob(place))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = (
     "start", "guides/searching", "guides/results", "guides/chips", "guides/transfer", "guides/placing",
@@ -58,7 +62,7 @@ RUN_FOLDER = (ROOT / "docs" / "reference" / "run-folder.md").read_text(encoding=
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
 PACKAGES = (*ROOMS, *(path.parent.name for path in ROOT.glob("plugins/*/*/__init__.py")))
 """Those of plug-ins among them."""
-FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "plugins", "tools")
+FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "papers", "plugins", "tools")
 SMALL = shlex.split(
     "--threads 1 --set method.network.width=8 --set method.network.depth=2"
     " --set method.network.attention_heads=2 --set method.critic.width=8"
