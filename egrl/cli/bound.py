@@ -185,12 +185,12 @@ def bound_report(
 
 def text_of(report: dict[str, Any], about: About) -> str:
     """The certificate for people; `about` has the problem's words."""
-    from egrl.runs.text import baseline_text, better, cost_text, short_baseline_text, table_of
+    from egrl.runs.text import better, compared, cost_text, short_baseline_text, table_of
     from egrl.runs.verdict import OPTIMAL, percent_up, rule_text, verdict
 
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
-    baseline_name, rule = short_baseline_text(about), baseline_text(about, baseline["rule"])
-    label, detail = baseline_name.removeprefix("the "), rule if about.stands_for else baseline["rule"]
+    baseline_name = short_baseline_text(about)
+    label, detail = baseline_name.removeprefix("the "), baseline["rule"]
     if len(label) > LONGEST_LABEL:
         label, detail = "baseline", baseline_name
     named = "" if detail == label else f" ({detail})"
@@ -206,11 +206,12 @@ def text_of(report: dict[str, Any], about: About) -> str:
         f"{report['workload']} on {report['chip']}: no mapping is {better(unit)} than"
         f" {cost_text(report['bound'], unit)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {best['speedup']:.4f}x {baseline_name}",
+        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}),"
+        f" {compared(best['speedup'], baseline_name, unit)}",
         f"  {label:<12}{cost_text(baseline['cost'], unit)}, {above}{named}",
-        *([f"  rules       {rules}"] if rules else []),
+        *([f"  heuristics  {rules}"] if rules else []),
         f"  gap         {gap}",
-        *([f"  verdict     {said}"] if said else []),
+        *([f"  limit       {said}"] if said else []),
     ]
     if "written" in report:
         lines.append(f"  written     {report['written']}: the best mapping known")

@@ -106,7 +106,11 @@ def test_claims_of_transfer_and_likeness_turn_with_the_numbers(made):
     for course, beats, overfits in (
         (lambda k: [0.8, 1.2, 1.2, 1.2, 1.1 + 0.01 * k], "yes", "yes"),
         (lambda k: [0.8, 0.9, 0.9, 0.9, 0.95 + 0.01 * k], "no", "no"),
-        (lambda k: [1.0, 1.3, 1.0, 1.0, (0.9, 1.1, 1.0)[k]], "no significant difference", "no significant difference"),
+        (
+            lambda k: [1.0, 1.3, 1.0, 1.0, (0.9, 1.1, 1.0)[k]],
+            "no significant difference",
+            "no significant difference",
+        ),
     ):
         each = {**first, "targets": targets, "trained_on": [], "speedup": [course(k) for k in range(3)]}
         text = report({**results, "seconds": 60.0, "transfer": {**results["transfer"], "transfers": [each]}})

@@ -229,7 +229,11 @@ def test_a_folder_of_another_plan_is_refused(made, capsys):
 )
 def test_claims_are_judged_by_the_numbers_not_by_hope(made, ours, theirs, claim):
     found = results(made[0])
-    for better, verdict in (([0.9, 1.0], "yes"), ([0.9, 0.1], "no significant difference"), ([0.1, 0.2], "no")):
+    for better, verdict in (
+        ([0.9, 1.0], "yes"),
+        ([0.9, 0.1], "no significant difference"),
+        ([0.1, 0.2], "no"),
+    ):
         turned = copy.deepcopy(found)
         held = turned["programs"]["alexnet"]["methods"]
         for method, rewards in ((ours, better), (theirs, [0.4, 0.5])):
