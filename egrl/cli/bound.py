@@ -90,7 +90,7 @@ def command(
         report, best = bound_report(subject, limit_s, seed or 0, given, proved)
         text = text_of
     if shipped is not None:
-        report["remarks"].insert(0, "bound and best mapping are the package's; --prove solves the model anew")
+        report["remarks"].insert(0, "bound and best mapping ship with egrl; --prove solves the model again")
     try:
         if written is not None:
             atomic.write_named(written, mapping_file.dumps(subject, best))
@@ -199,7 +199,7 @@ def text_of(report: dict[str, Any], about: About) -> str:
     if abs(report["gap"]) <= OPTIMAL:
         gap = "none: the best known is proven to be the best possible"
     else:
-        gap = f"{percent_up(report['gap'])}: the best known is within this of the best possible"
+        gap = f"{percent_up(report['gap'])}: the best known is within that of the best possible"
     said = verdict({**report, "best": best, "about": table_of(about)})
     rules = rule_text(baseline)
     lines = [

@@ -25,7 +25,7 @@ from workloads.errors import InputError
 @click.option(
     "--no-model",
     is_flag=True,
-    help="ask no model: the network's own mapping, not the best of all here",
+    help="evaluate nothing: the network's own mapping, not the best of all by the model",
 )
 @flags.baseline()
 @click.option("-o", "--output", help="write the mapping to this file")

@@ -119,7 +119,7 @@ def changes_hint(result: Result) -> str:
 )
 @click.option(
     "--ablation",
-    help="without this part of the method, one of its setting `ablation`: see `egrl list settings METHOD`",
+    help="leave out this part of the method; `egrl list settings METHOD` lists them under `ablation`",
 )
 @click.option(
     "--report",

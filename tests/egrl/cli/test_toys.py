@@ -47,7 +47,7 @@ def test_only_places_are_drawn_as_places():
     check_places("bands", ABLE["shelf"]())
     check_places("bands", ABLE["chain"]())
     check_alike("umap", TOYS["game"]())
-    with pytest.raises(InputError, match=r"'toy-game', whose choices are no places$"):
+    with pytest.raises(InputError, match=r"'toy-game', whose choices are not places$"):
         check_places("bands", TOYS["game"]())
-    with pytest.raises(InputError, match="'toy-bag', whose choices mean another thing in each mapping; "):
+    with pytest.raises(InputError, match="'toy-bag', whose choices mean something else in each mapping; "):
         check_alike("umap", ABLE["bag"]())

@@ -95,7 +95,9 @@ def test_how_far_a_file_is_off_is_a_share_of_what_was_measured():
 
 def test_the_first_section_says_which_model_and_the_others_that_it_is_the_same(learned):
     shown = [
-        s for s in sections(PastRun.read(learned)) if isinstance(s, Bars) or s.title == "What gained the time"
+        s
+        for s in sections(PastRun.read(learned))
+        if isinstance(s, Bars) or s.title == "Where time was gained"
     ]
     assert shown[0].says.startswith("These times are those of a chip file that was fitted to the ")
     assert len(shown) > 1
