@@ -1,4 +1,4 @@
-"""egrl watch: how running searches go on, from another terminal."""
+"""egrl watch: the progress of running searches, from another terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from workloads.errors import InputError
 
 
-@click.command(name="watch", short_help="how running searches go on, from another terminal")
+@click.command(name="watch", short_help="the progress of running searches, from another terminal")
 @click.argument("runs", nargs=-1, required=True)
 @click.option("--every", type=float, default=2.0, help="seconds between looks [2]")
 @click.option("--once", is_flag=True, help="look once, and end")

@@ -32,7 +32,10 @@ FIGURES: dict[str, tuple[str, str]] = {
     "layout": ("each tensor's address and lifetime in each memory, best", "egrl.figures.layout"),
     "partition": ("what chips of a module do and hold, heuristic and best", "egrl.figures.partition"),
     "explore": ("cost and proven bound over a grid of chip files (`egrl explore`)", "egrl.figures.explore"),
-    "breakdown": ("what bounds each op, compiler and best; who gained and lost", "egrl.figures.breakdown"),
+    "breakdown": (
+        "what limits each op, compiler and best; which ops gained and lost",
+        "egrl.figures.breakdown",
+    ),
 }
 """Name -> what it shows, in one line, and the module that draws it."""
 

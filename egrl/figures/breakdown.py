@@ -31,7 +31,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     explain = explainer(problem, OpTimes)
     if explain is None:
         raise InputError(
-            f"plot breakdown: expected a problem that can say where its costs come from, found {problem.about.name!r}"
+            f"plot breakdown: expected a problem that explains its costs, found {problem.about.name!r}"
         )
     explained = {name: explain(mapping).ops for name, mapping in shown.mappings().items()}
     before, after = (

@@ -45,8 +45,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     problem = shown.run.problem
     if not isinstance(problem, HasLifetimes):
         raise InputError(
-            "plot layout: expected a problem that can say where its tensors live and when, found"
-            f" {problem.about.name!r}"
+            f"plot layout: expected a problem with lifetimes of tensors, found {problem.about.name!r}"
         )
     memories = allocate(problem, shown.run.best_mapping(), ALIGN_BYTES, SECONDS, SEED)
     layouts = [_layout(problem, memory) for memory in memories]

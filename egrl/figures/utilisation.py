@@ -44,7 +44,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         return draw_shares(shown, problem)
     if not isinstance(problem, HasOccupancy):
         raise InputError(
-            f"plot utilisation: expected a problem that can say what its memories hold, found {problem.about.name!r}"
+            f"plot utilisation: expected a problem that reports the use of its memories, found {problem.about.name!r}"
         )
     mappings = shown.mappings()
     held = {name: problem.occupancy(mapping) for name, mapping in mappings.items()}

@@ -50,8 +50,8 @@ def _changes(found: Simplified) -> Table:
         ("of the gain", ""),
     ]  # fmt: skip
     says = (
-        f"{counted(len(rows), 'change')} keep {percent(float(found.front.kept[found.at]))} of the gain. Changes of one"
-        " step need one another; what it buys comes on top of the steps before it, without which it need not run."
-        " `egrl simplify` looks longer, and writes the mapping."
+        f"{counted(len(rows), 'change')} keep {percent(float(found.front.kept[found.at]))} of the gain. The"
+        " changes of one step belong together. A step needs the steps before it, and saves what is said on top of them."
+        " `egrl simplify` searches longer, and writes the mapping."
     )
     return Table(CHANGES, says, columns, rows)

@@ -49,7 +49,7 @@ def glossary(about: About, sections: Sequence[Section], rule: str, given: bool) 
         for word, meaning in MEANINGS.items()
         if all(part in said or f"{part}s" in said for part in word.split())
     ]
-    name = f"{about.baseline_name}, the rule" if about.stands_for else about.baseline_name
+    name = f"{about.baseline_name}, the baseline" if about.stands_for else about.baseline_name
     return Table(
         TITLE,
         "",
@@ -63,8 +63,8 @@ def _baseline_words(about: About, rule: str, given: bool) -> str:
         return f"{about.baseline_name}, which --baseline names"
     if about.stands_for:
         return (
-            f"that of the rule '{rule}', our stand-in for {about.stands_for}: none was run; --baseline FILE takes what"
-            " yours makes instead"
+            f"that of the built-in baseline heuristic '{rule}', which takes the place of {about.stands_for}; give the"
+            " mapping that yours makes by --baseline FILE"
         )
     if about.baseline_name == "the compiler":
         return "what the chip's compiler would choose by its own rules"

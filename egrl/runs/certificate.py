@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from egrl.runs.text import compared
 from hwsim.capabilities import HasBestKnown
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import About, Bound, Mapping16, Problem
@@ -99,7 +100,8 @@ def text_of(report: dict[str, Any], about: About) -> str:
     lines = [
         f"{report['workload']} on {report['chip']}: no mapping has a reward above {reward_up(bound)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {best['reward']:.4f} ({best['source']}), {best['speedup']:.4f}x {about.baseline_name}",
+        f"  best known  {best['reward']:.4f} ({best['source']}),"
+        f" {compared(best['speedup'], about.baseline_name, about.unit)}",
         f"  gap         {gap}",
     ]
     if "written" in report:

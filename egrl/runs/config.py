@@ -110,7 +110,7 @@ class RunOptions:
         str,
         PRINTABLE,
         Doc(
-            "the mapping FILE that speedups are over, your compiler's say; default: the problem's own baseline"
+            "mapping FILE that speedups are relative to, such as your compiler's; default: the problem's own baseline"
         ),
     ] = ""
     init: Annotated[str, PRINTABLE, Doc("begin with this saved policy (RUN/policies/….safetensors)")] = ""
@@ -132,8 +132,8 @@ class RunOptions:
         str,
         PRINTABLE,
         Doc(
-            "stop when the best is within this share (0.5% or 0.005) of a bound that is proved beside the search;"
-            " default: stop at an optimum that is proven at the start; never: go on there"
+            "stop when the best is within this share (0.5% or 0.005) of a bound, which a second process proves;"
+            " default: stop only at an optimum that is proven at the start; never: not even there"
         ),
     ] = ""
     exact_seconds: Annotated[float, Gt(0), Doc("time limit of the solve for --start exact")] = 30.0

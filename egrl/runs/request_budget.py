@@ -46,15 +46,13 @@ def said(requests: int, evaluations: int, method: str) -> str:
     """A budget in words: what of it goes where, and what is lost where it is below `FEW`."""
     others = requests - evaluations
     text = (
-        f"--requests {requests}: {evaluations} evaluations; the baseline and measuring the best afresh take the other"
-        f" {others}, at most"
+        f"--requests {requests}: {evaluations} evaluations; measuring the baseline, and the best again, takes at most"
+        f" the other {others}"
     )
     if requests >= FEW:
         return text
-    model = (
-        f", and the model of the board that {method} learns has little to go by" if method in LEARNING else ""
-    )
-    return f"{text}; with fewer than {FEW} the best is named by one measurement of each mapping{model}"
+    model = f", and the model of the board that {method} learns has little data" if method in LEARNING else ""
+    return f"{text}; with fewer than {FEW} the best is chosen by one measurement of each mapping{model}"
 
 
 def _naming(contenders: int, rounds: int) -> int:

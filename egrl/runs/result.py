@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from egrl.core.mapping_file import names_of
 from egrl.runs.folder import METRICS
-from egrl.runs.text import baseline_text, cost_text, counted
+from egrl.runs.text import baseline_text, compared, cost_text, counted
 from egrl.runs.verdict import distance, percent_up
 from hwsim.problem import Mapping16, Problem
 
@@ -87,8 +87,8 @@ class Result:
 
     def __repr__(self) -> str:
         what = f"{self.problem.about.workload} on {self.problem.about.chip}"
-        baseline_name = baseline_text(self.problem.about, self.problem.baseline.name)
-        found = "nothing valid" if self.mapping is None else f"{self.speedup:.4f}x {baseline_name}"
+        about, baseline = self.problem.about, baseline_text(self.problem.about, self.problem.baseline.name)
+        found = "nothing valid" if self.mapping is None else compared(self.speedup, baseline, about.unit)
         sure = self.interval
         between = "" if sure is None else f"95% interval {sure[0]:.4f}x to {sure[1]:.4f}x"
         parts = [found, between, distance(self.gap), counted(self.summary["evaluations"], "evaluation")]

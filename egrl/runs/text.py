@@ -5,6 +5,7 @@ The names come from the table that a run keeps of its problem (`About`), so no p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -37,15 +38,43 @@ def about_of(document: Mapping[str, Any]) -> About:
 
 
 def baseline_text(about: About, rule: str) -> str:
-    """The baseline in a headline: if it is a rule of egrl's, that rule and what it stands in for."""
-    return (
-        f"the rule '{rule}', our stand-in for {about.stands_for}" if about.stands_for else about.baseline_name
-    )
+    """The baseline in a headline; a built-in heuristic with its name."""
+    return f"the built-in baseline heuristic ({rule})" if about.stands_for else about.baseline_name
 
 
 def short_baseline_text(about: About) -> str:
     """The baseline after a headline has named it."""
-    return "the rule" if about.stands_for else about.baseline_name
+    return "the baseline" if about.stands_for else about.baseline_name
+
+
+def ratio_text(speedup: float, up: bool = False) -> str:
+    """A speedup: "1.08x"; near 1 with four digits, "1.0099x". `up` rounds up, for limits."""
+    digits = 4 if abs(speedup - 1.0) < 0.02 else 2
+    shown = math.ceil(speedup * 10**digits - 1e-6) / 10**digits if up else speedup
+    return f"{shown:.{digits}f}x"
+
+
+def compared(speedup: float, baseline: str, unit: str = SECONDS) -> str:
+    """A speedup over a baseline in a sentence: "1.08x faster than the compiler", or "as fast as …", or "… slower …"."""
+    fast, faster, slower = (
+        ("fast", "faster", "slower") if unit == SECONDS else ("cheap", "cheaper", "more expensive")
+    )
+    if f"{speedup:.4f}" == "1.0000":
+        return f"as {fast} as {baseline}"
+    if 0 < speedup < 1:
+        return f"{ratio_text(1.0 / speedup)} {slower} than {baseline}"
+    return f"{ratio_text(speedup)} {faster} than {baseline}"
+
+
+FINDERS = {
+    "network": "found by the population",
+    "boltzmann": "found by the population",
+    "learner": "found by the learner",
+    "profile_model": "found by the profile model",
+    "twin": "found by the twin",
+    "start": "the start mapping itself",
+}
+"""What texts say of the source of a mapping; of others, that they found it."""
 
 
 def advice(summary: Mapping[str, Any], layout: str = "") -> str:
@@ -61,8 +90,8 @@ def advice(summary: Mapping[str, Any], layout: str = "") -> str:
         return ""
     name, surely = short_baseline_text(about_of(summary)), "surely " if high > 1 else ""
     if best.get("is_baseline"):
-        return f"every choice is {name}'s: the best mapping that was found is {name}'s own"
-    return f"not {surely}better than {name}: keep {name}'s{f' ({layout})' if layout else ''}"
+        return f"the best mapping found is {name}'s own"
+    return f"not {surely}better than {name}: keep {name}'s mapping{f' ({layout})' if layout else ''}"
 
 
 def start_word(baseline_name: str, start: str) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.runs.text import about_of, better, short_baseline_text
+from egrl.runs.text import about_of, better, compared, ratio_text, short_baseline_text
 from hwsim.capabilities import explainer
 from hwsim.explanation import CAUSES, OpTimes
 from hwsim.problem import Mapping16, Problem
@@ -51,10 +51,9 @@ def rule_text(baseline: Mapping[str, Any]) -> str:
     if best is None:
         return ""
     if best["cost"] >= baseline["cost"]:
-        return f"none of our {best['of']} rules is {better('s')} here"
-    return (
-        f"of our {best['of']} rules '{best['name']}' is the best here: {baseline['cost'] / best['cost']:.4f}x"
-    )
+        return f"none of the {best['of']} built-in heuristics is {better('s')} here"
+    over = compared(baseline["cost"] / best["cost"], "the baseline")
+    return f"best of the {best['of']} built-in heuristics here: {best['name']}, {over}"
 
 
 def shares_of(problem: Problem, mapping: Mapping16) -> dict[str, float] | None:
@@ -88,17 +87,20 @@ def _gain(document: Mapping[str, Any]) -> str:
     about = about_of(document)
     baseline_name = short_baseline_text(about)
     most, found = document["baseline"]["cost"] / bound - 1.0, best["speedup"] - 1.0
-    if abs(gap) <= OPTIMAL:
-        if found <= 0:
-            return f"nothing can be gained over {baseline_name}{_of_the_time(best, '; ')}"
-        return f"{_down(found)} is gained over {baseline_name}, and no more can be{_of_the_time(best, '; ')}"
+    if abs(gap) <= OPTIMAL and found <= 0:
+        return f"proven limit: no mapping is {better(best.get('unit', 's'))} than {baseline_name}{_of_the_time(best)}"
     if most <= 0:
         return ""
-    part = "nothing is found" if found <= 0 else f"{_down(found)} is found"
+    limit = f"proven limit {ratio_text(1.0 + most, up=True)}"
+    if abs(gap) <= OPTIMAL:
+        return f"{limit}, which the best mapping reaches{_of_the_time(best)}"
+    part = "nothing" if found <= 0 else _down(found)
     if most < LITTLE:
         what = "placement" if about.place == "memory" else "another mapping"
-        return f"{what} can gain at most {percent_up(most)} over {baseline_name} here{_of_the_time(best, ': ')}; {part}"
-    return f"at most {percent_up(most)} can be gained over {baseline_name}; {part}{_of_the_time(best, '; ')}"
+        limit = f"{limit}: {what} can gain at most {percent_up(most)} over {baseline_name} here"
+    else:
+        limit = f"{limit}: at most {percent_up(most)} can be gained over {baseline_name}"
+    return f"{limit}; found: {part}{_of_the_time(best)}"
 
 
 def _doubt(document: Mapping[str, Any]) -> str:
@@ -112,19 +114,17 @@ def _doubt(document: Mapping[str, Any]) -> str:
     else:
         return ""
     return (
-        f"but the fitted file is off by {error:.2%} on mappings that its fit has not seen, more than {than}"
+        f"but the fitted chip file is off by {error:.2%} on mappings it was not fitted to, more than {than}"
     )
 
 
-def _of_the_time(best: Mapping[str, Any], before: str) -> str:
-    """What takes the time of the best, after `before`; "" if that is not known."""
+def _of_the_time(best: Mapping[str, Any]) -> str:
+    """What takes the time of the best, at the end of a sentence; "" if that is not known."""
     shares = best.get("bound_by") or {}
     named = [(CAUSES.get(name, name), share) for name, share in shares.items() if share >= LEAST_NAMED]
     if not named:
         return ""
-    (first, share), *others = named[:MOST_NAMED]
-    rest = "".join(f", {each:.0%} {name}" for name, each in others)
-    return f"{before}{share:.0%} of the time is {first}{rest}"
+    return f"; where the time goes: {', '.join(f'{share:.0%} {name}' for name, share in named[:MOST_NAMED])}"
 
 
 def distance(gap: float | None) -> str:

@@ -133,7 +133,7 @@ class LearnerConfig:
         Le(1000),
         Doc(
             "gradient steps per evaluation, which may be a fraction (Table 2: 1; own choice after"
-            " docs/log/egrl.md)"
+            " papers/egrl/log/egrl.md)"
         ),
     ] = 0.125
     nodes: Annotated[

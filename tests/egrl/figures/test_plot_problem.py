@@ -102,7 +102,7 @@ def test_runs_that_cannot_be_drawn_are_refused_in_a_line(figure, runs, tmp_path,
     assert line == f"egrl: error: {empty}: expected a run with a valid mapping, found none yet"
 
 
-@pytest.mark.parametrize(("module", "word"), [(utilisation, "what its memories hold"), (breakdown, "costs")])
+@pytest.mark.parametrize(("module", "word"), [(utilisation, "the use of its memories"), (breakdown, "costs")])
 def test_a_problem_that_cannot_say_what_a_figure_asks_is_refused(module, word, runs):
     run = PastRun.read(runs["warm"])
     run.__dict__["problem"] = TOYS["ragged"]()
