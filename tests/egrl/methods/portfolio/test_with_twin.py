@@ -21,7 +21,6 @@ from egrl.core.proposals import Proposals, proposals
 from egrl.core.recorder import Memory
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
-from egrl.methods.egrl.config import LearnerConfig
 from egrl.methods.portfolio.named import EgrlConfig, build
 from egrl.methods.portfolio.portfolio import Portfolio
 from egrl.methods.profile_model.config import ProfileModelConfig
@@ -95,7 +94,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_im
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     method = build(
         Context([problem], Archive([problem]), 0, [problem.baseline.mapping], costs=Costs(True)),
-        EgrlConfig(profile_model=ProfileModelConfig(use="off"), learner=LearnerConfig(algorithm="sac")),
+        EgrlConfig(profile_model=ProfileModelConfig(use="off"), readout="greedy"),
     )
     assert isinstance(method, Portfolio)
     first, known, told = [], [], 0
