@@ -27,7 +27,7 @@ _LIKE_ID = re.compile(r"(?<![\d.])[4-9]\d{15}(?!\.?\d)")
 _READ = 1 << 16
 """So many characters of a value are looked at for an excerpt."""
 ANSWERS = frozenset({"latency_s", "invalid", "error"})
-"""Keys of which an answer has one."""
+"""Keys of answers; an answer has exactly one of them."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def check_meant(line: str) -> None:
 
 
 def answer_of(document: Mapping[str, Any], quote: Quote = quoted) -> Answer:
-    """The answer in an object, of which messages show parts by `quote`.
+    """The answer in an object; error messages show parts of it by `quote`.
 
     Raises BoardFailure where it has no usable latency_s, invalid or error.
     """

@@ -20,7 +20,7 @@ class Fresh:
     """A mapping that is measured afresh.
 
     Attributes:
-        generation: at whose end it was chosen.
+        generation: the one at the end of which it was chosen.
         ticket: the evaluation that it is of.
         key: the mapping's digest.
         latency_s: the answer, one or more samples; none where it failed; None: it is not there yet.

@@ -139,7 +139,7 @@ class Confirmations:
 
 
 class ConfirmingBoards:
-    """An executor: boards that also measure the best afresh; see the module."""
+    """An executor: boards that also measure the best mapping again, once per generation."""
 
     def __init__(self, boards: BoardExecutor) -> None:
         """Boards that have measured the baseline, and know their noise and their run folder."""

@@ -54,7 +54,7 @@ class ProfileReader:
         self._said: set[str] = set()
 
     def beside(self, modelled: Profiles | None) -> ReadProfile:
-        """What reads profiles of the mapping of which the model says float32 [1, P], None if it says nothing."""
+        """A reader of profiles of one mapping; the model predicts float32 [1, P] for it, or None."""
         model = None if modelled is None else modelled[0].astype(np.float64)
         return lambda given, latency_s: self.read(given, latency_s, model)
 

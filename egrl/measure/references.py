@@ -33,7 +33,7 @@ def baseline_record(
     read: ReadProfile,
     timed: Callable[[float], None] = lambda seconds: None,
 ) -> Record:
-    """Measure the baseline, often enough to know its noise; `read` reads profiles, `timed` is told once, after
+    """Measure the baseline, often enough to know its noise; `read` reads profiles, `timed` is called once, after
     `TIMED` requests, how long the quickest took.
 
     RunFailure where it cannot be measured.

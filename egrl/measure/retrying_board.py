@@ -1,4 +1,4 @@
-"""A board whose requests are tried again after failures, and which is restarted or given up. Used by one thread."""
+"""A board with retries: failed requests are repeated, a dead board is restarted or given up. Used by one thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GivenUp(Exception):
 
 
 class RetryingBoard:
-    """One board; see the module.
+    """One board with its retries and restarts.
 
     Attributes:
         requests, failures, restarts: counted so far.

@@ -16,7 +16,7 @@ Deviations:
 - A pass that brings nothing ends the walk, since the next one would measure the same maps again: a new walk begins
   at a mapping drawn uniformly at random. With neighbours a pass measures new maps, and the walk goes on.
 
-A problem whose plans are made of plans for parts (`RuledDerivation`) gets dynamic programming over the
+A problem with plans made of plans for parts (`RuledDerivation`) gets dynamic programming over the
 parts instead, `egrl/methods/parts_dp.py`.
 """
 
@@ -93,9 +93,10 @@ def joint_choices(problem: Problem, node: int, mapping: Mapping16) -> Mapping16:
 
 
 class GreedyDp(Method):
-    """See the module.
+    """Places one node at a time, trying every combination of its choices.
 
-    `_placed` says whether the mapping in place has been measured; `_node` is the node whose candidates are, -1 before.
+    `_placed` says whether the mapping in place has been measured; `_node` is the node with
+    candidates now, -1 before.
     """
 
     def __init__(self, context: Context, config: GreedyDpConfig) -> None:
@@ -141,7 +142,7 @@ class GreedyDp(Method):
         return [self._moves.propose(self._mapping, self._rng)[None] for _ in range(count)]
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Go on from the best candidate, where it is better; one whose measurement failed is never better."""
+        """Continue from the best candidate, if it is better; a failed measurement is never better."""
         reward = np.where(np.isfinite(evaluation.reward), evaluation.reward, -np.inf)
         best = int(np.argmax(reward))
         if reward[best] > self._reward:

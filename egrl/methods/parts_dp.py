@@ -27,7 +27,7 @@ MOST_KEPT = 1 << 20
 
 
 class PartsDp(Method):
-    """The search for one problem, up to `parallel` plans of a part at a time. It is brought back by what was told."""
+    """The search for one problem, up to `parallel` plans of a part at a time. Its state is the results so far."""
 
     def __init__(self, context: Context, derivation: RuledDerivation, keep: int, parallel: int) -> None:
         self._derivation, self._keep, self._parallel = derivation, keep, parallel
@@ -41,7 +41,7 @@ class PartsDp(Method):
         self._pass, self._grew = 1, False
 
     def ask(self) -> Proposals | None:
-        """The next plans of the part whose turn it is; None where the last pass has ended."""
+        """The next plans of the part in turn; None after the last pass."""
         while not self._to_measure:
             if not self._next_part():
                 return None
@@ -76,5 +76,5 @@ class PartsDp(Method):
         return [self._plans[number] for number in order[: self._keep]]
 
     def metrics(self) -> Mapping[str, float]:
-        """The pass, the part whose turn it is, counted from 1, and how many plans are kept."""
+        """The pass and the part in turn, both counted from 1, and the number of plans kept."""
         return {"pass": float(self._pass), "part": float(self._at + 1), "kept": float(self._keep)}
