@@ -40,6 +40,8 @@ CONTENDERS, AGAIN = 5, 3
 METHODS = {
     "egrl-alone": ("egrl", ["method.twin=off"]),
     "twin-profiled": ("twin", []),
+    "nevergrad": ("benchmarks.peers:NEVERGRAD", []),
+    "optuna": ("benchmarks.peers:OPTUNA", []),
     "twin-deep": ("twin", [f"method.steps={DEEPER * TwinConfig.steps}"]),
 }
 """Methods with settings: name -> method, settings."""

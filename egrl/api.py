@@ -254,13 +254,11 @@ def method_of(given: MethodLike) -> GivenMethod:
     if given is None or isinstance(given, str):
         return GivenMethod(given or "")
     if isinstance(given, MethodDefinition):
-        known = next(
-            (name for name, entry in METHODS.items() if not entry.family and entry.load() is given), None
-        )
+        known = next((name for name, entry in METHODS.items() if entry.load() is given), None)
         return GivenMethod(known or "given", None if known else given)
     if is_dataclass(given) and not isinstance(given, type):
         for name, entry in METHODS.items():
-            if not entry.family and entry.load().config is type(given):
+            if entry.load().config is type(given):
                 return GivenMethod(name, config=given)
     elif callable(given):
         build = cast(Callable[[Context], Method], given)

@@ -33,18 +33,16 @@ class Kind:
         flag: what its names are given to, for messages.
         own: the package's own names, which nobody else can take.
         expected: what an entry point, or MODULE:NAME, has to name.
-        families: own names that a variant may follow: there NAME:VARIANT is not MODULE:NAME.
     """
 
     word: str
     flag: str
     own: tuple[str, ...]
     expected: str
-    families: tuple[str, ...] = ()
 
     def refers(self, name: str) -> bool:
         """Whether a name is MODULE:NAME."""
-        return is_reference(name) and name.partition(":")[0] not in self.families
+        return is_reference(name)
 
 
 @dataclass(frozen=True)

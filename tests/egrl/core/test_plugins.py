@@ -146,19 +146,6 @@ def test_a_class_a_function_and_definitions_serve(folder):
     assert settings == [["problem.cores", "3"], [], ["method.changes", "1"]]
 
 
-@pytest.mark.exhaustive
-def test_a_family_wins_over_a_module_of_its_name(folder):
-    pytest.importorskip("nevergrad", reason="the extra `peers`")
-    (folder / "nevergrad.py").write_text("raise RuntimeError\n", encoding="utf-8")
-    try:
-        run = [*METHOD, "nevergrad:NoSuchOptimiser"]
-        ((code, _, err, _),) = run_all([run], folder)
-    finally:
-        (folder / "nevergrad.py").unlink()
-    assert code == 2
-    assert "RuntimeError" not in err
-
-
 @pytest.mark.slow
 def test_no_file_here_takes_the_place_of_an_installed_module(folder):
     (folder / "matplotlib.py").write_text("raise RuntimeError\n", encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,17 +9,26 @@ from functools import partial
 
 import numpy as np
 import pytest
+from commands import outcome
 from results import results
 
+from benchmarks.peers import (
+    FAILED,
+    Nevergrad,
+    NevergradConfig,
+    Optuna,
+    OptunaConfig,
+    Peer,
+    PeerConfig,
+    Pymoo,
+    PymooConfig,
+)
+from egrl.cli.main import main
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context, Method
 from egrl.core.proposals import START, proposals
 from egrl.methods import find_method
-from egrl.methods.peers.nevergrad import Nevergrad, NevergradConfig
-from egrl.methods.peers.optuna import Optuna, OptunaConfig
-from egrl.methods.peers.peer import FAILED, Peer, PeerConfig
-from egrl.methods.peers.pymoo import Pymoo, PymooConfig
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
 from hwsim.space import Space
@@ -37,14 +45,17 @@ NAMES = (
     "optuna:NSGAIISampler",
     "optuna:QMCSampler",
     "optuna:RandomSampler",
-    "pymoo:GA",
+    "pymoo",
 )
 
 
 def build(
     name: str, problem: Problem, seed: int = 0, start: Mapping16 | None = None, **settings: object
 ) -> Method:
-    definition = find_method(name)
+    library, _, optimiser = name.partition(":")
+    definition = find_method(f"benchmarks.peers:{library.upper()}")
+    if optimiser:
+        settings["optimiser"] = optimiser
     own = typed_tables.build(definition.config, settings, name)
     return definition.build(Context([problem], Archive([problem]), seed, [start]), own)
 
@@ -105,14 +116,11 @@ def context(problem: Problem) -> Context:
     "build",
     [
         *[
-            partial(Nevergrad, name=name, config=NevergradConfig(encoding))
+            partial(Nevergrad, config=NevergradConfig(name, encoding))
             for name in ("DiscreteLenglerOnePlusOne", "TwoPointsDE", "PSO", "CMA")
             for encoding in ("integer", "choice")
         ],
-        *[
-            partial(Optuna, name="TPESampler", config=OptunaConfig(encoding))
-            for encoding in ("integer", "choice")
-        ],
+        *[partial(Optuna, config=OptunaConfig(encoding=encoding)) for encoding in ("integer", "choice")],
         partial(Pymoo, config=PymooConfig(6)),
     ],
     ids=lambda build: build.func.__name__,
@@ -129,7 +137,7 @@ def test_the_first_point_an_optimiser_thinks_of_is_the_first_of_its_task(build):
         assert (points < CHOICES[:, 0]).all()
 
 
-@pytest.mark.parametrize("name", ["nevergrad:DiscreteLenglerOnePlusOne", "optuna:TPESampler", "pymoo:GA"])
+@pytest.mark.parametrize("name", ["nevergrad:DiscreteLenglerOnePlusOne", "optuna:TPESampler", "pymoo"])
 def test_it_finds_better_mappings_than_random_draws_do_on_average(name):
     problem = ToyRagged()
     _, rewards = play(build(name, problem), problem, 150)
@@ -222,11 +230,11 @@ def test_it_is_told_of_its_own_points_or_of_what_ran_that_of_the_start_first():
 def test_nevergrad_and_optuna_know_the_point_that_ran_beside_their_own(encoding):
     problem = Points()
     first, ran = [2, 0, 1, 3, 1], np.array([[2, 1, 0, 3, 1]])
-    for kind, name, config in (
-        (Nevergrad, "DiscreteLenglerOnePlusOne", NevergradConfig(encoding)),
-        (Optuna, "TPESampler", OptunaConfig(encoding)),
+    for kind, config in (
+        (Nevergrad, NevergradConfig(encoding=encoding)),
+        (Optuna, OptunaConfig(encoding=encoding)),
     ):
-        optimiser = kind(context(problem), name, config)
+        optimiser = kind(context(problem), config)
         np.testing.assert_array_equal(optimiser.points(), [first])
         optimiser.learn_losses(np.array([-2.0]), ran)
         if kind is Optuna:
@@ -248,7 +256,7 @@ def test_a_genetic_algorithm_goes_on_from_what_ran():
 
 @pytest.mark.parametrize(("name", "hears"), [("PSO", True), ("TwoPointsDE", True), ("EDA", False)])
 def test_an_optimiser_that_refuses_other_points_learns_from_its_own(name, hears):
-    optimiser = Nevergrad(context(Points()), name, NevergradConfig())
+    optimiser = Nevergrad(context(Points()), NevergradConfig(name))
     optimiser.points()
     for _ in range(20):
         before = optimiser._optimiser.num_tell
@@ -278,41 +286,37 @@ def test_a_failed_measurement_is_told_as_a_very_bad_loss():
         ("nevergrad:twopointsde", "TwoPointsDE"),
         ("optuna:TPE", "TPESampler"),
         ("optuna:BruteForceSampler", "TPESampler"),
-        ("pymoo:NSGA2", "GA"),
     ],
 )
 def test_an_unknown_name_is_answered_with_close_ones(name, near):
-    with pytest.raises(InputError, match=rf"--method {name}: .*\b{near}\b"):
-        find_method(name)
+    with pytest.raises(InputError, match=rf"method.optimiser={name.partition(':')[2]}: .*\b{near}\b"):
+        build(name, ToyRagged())
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("annealing:fast", "expected annealing, which has no variants, found 'annealing:fast'"),
-        ("nevergrad:", "expected nevergrad:NAME, or nevergrad, found 'nevergrad:'"),
-        ("scipy:powell", "expected powell in .*scipy"),
-    ],
-)
-def test_only_families_have_variants(name, expected):
-    with pytest.raises(InputError, match=rf"^--method\S*( {name})?: {expected}"):
-        find_method(name)
-
-
-def test_a_missing_extra_says_what_to_install():
-    program = (
-        "import sys; sys.modules['nevergrad'] = None\n"
-        "from egrl.cli.main import main\n"
-        "sys.exit(main(['run', '--workload', 'alexnet', '--method', 'nevergrad:PSO', '--gens', '1']))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith(
-        "egrl: error: --method nevergrad:PSO: expected the extra: pip install 'egrl[peers]'"
-    )
-    assert done.stderr.count("\n") == 1
+def test_a_missing_extra_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "nevergrad", None)
+    with pytest.raises(InputError, match=r"^nevergrad: expected the extra: pip install 'egrl\[peers\]'"):
+        build("nevergrad:PSO", ToyRagged())
 
 
 def test_an_optimiser_whose_library_is_missing_is_refused_when_it_is_named():
-    with pytest.raises(InputError, match=r"nevergrad:AXP: this optimiser needs more: .*'ax'"):
-        find_method("nevergrad:AXP")
+    with pytest.raises(InputError, match=r"method.optimiser=AXP: this optimiser needs more: .*'ax'"):
+        build("nevergrad:AXP", ToyRagged())
+
+
+def test_a_run_by_name_is_resumed_as_if_never_stopped(tmp_path):
+    argv = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "benchmarks.peers:OPTUNA",
+        "--quiet",
+        "--bound-seconds",
+        "0",
+    ]
+    assert main([*argv, "--evals", "12", "--out", str(tmp_path / "whole")]) == 0
+    assert main([*argv, "--evals", "5", "--out", str(tmp_path / "parts")]) == 0
+    again = ["run", "--resume", str(tmp_path / "parts"), "--method", "benchmarks.peers:OPTUNA", "--quiet"]
+    assert main([*again, "--evals", "12"]) == 0
+    assert outcome(tmp_path / "whole") == outcome(tmp_path / "parts")
