@@ -1,4 +1,4 @@
-"""What a run withstands: kills, full disks, meddling, false checkpoints, bad boards, odd surroundings, a long time.
+"""What a run withstands: kills, full disks, false checkpoints, bad boards, odd surroundings, a long time.
 
     python -m benchmarks.soak [--only PART,…] [--cases PART=N,…] [--small] [--seed 0] [--subjects TEXT] [--out FOLDER]
 
@@ -83,11 +83,6 @@ PROMISES = {
         "a full disk ends in one line, and loses nothing",
         "volumes of 16 KiB up to what the run needs (tmpfs)",
         interruptions.full_volume, 60, 0,
-    ),
-    "meddling": Promise(
-        "what somebody deletes meanwhile is written again",
-        "metrics.csv, mappings/ or .lock deleted at random instants",
-        interruptions.meddling, 60, 1,
     ),
     "checkpoints": Promise(
         "a false checkpoint is refused in one line, and changes nothing",

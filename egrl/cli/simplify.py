@@ -13,7 +13,7 @@ import click
 from egrl.cli import flags
 from egrl.cli.output import output_file, remark
 from egrl.cli.problem_flags import run_or_flags
-from egrl.runs.inputs import CONFIG
+from egrl.runs.folder import CONFIG
 from workloads.errors import InputError
 
 

@@ -43,12 +43,6 @@ def encoded(data: bytes | str) -> bytes:
     return data.encode(errors="backslashreplace") if isinstance(data, str) else data
 
 
-def check_no_link(folder: Path) -> None:
-    """RunFailure if a folder of a run has become a link, which somebody put there while the run went on."""
-    if folder.is_symlink():
-        raise disk_failure(folder, OSError(errno.ELOOP, "it has become a link"))
-
-
 def make_folder(path: Path) -> None:
     """Make a folder and its parents where they do not exist. RunFailure where the disk refuses."""
     try:

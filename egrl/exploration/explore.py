@@ -20,7 +20,7 @@ from egrl.exploration.pool import open_pool
 from egrl.exploration.run import Explored, Plan, check_folder, explore_plan, file_stem
 from egrl.figures.explore import DOCUMENT, figure_of
 from egrl.problems import find_problem
-from egrl.runs.lock import FolderLock
+from egrl.runs.folder import locked
 from hwsim.capabilities import HasFiles, HasModel
 from hwsim.problem import Problem
 from workloads.errors import InputError
@@ -115,7 +115,7 @@ def explore(
     with ExitStack() as stack:
         if folder is not None:
             check_folder(folder, plan)
-            stack.callback(FolderLock(folder).release)
+            stack.callback(locked(folder).release)
         pool = stack.enter_context(open_pool(workers, executor, ray_address))
         found = explore_plan(plan, folder, pool, say)
         if found is None:

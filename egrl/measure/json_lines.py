@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import stat
 import time
-import warnings
 from collections.abc import Mapping
 from io import BufferedWriter
 from pathlib import Path
@@ -15,7 +12,6 @@ from typing import Any
 
 from egrl.core import atomic
 from workloads.atomic import no_link
-from workloads.errors import Notice
 from workloads.files import read_bytes
 
 SYNC_S = 1.0
@@ -24,8 +20,6 @@ SYNC_S = 1.0
 
 class Lines:
     """The file, open until `close`; for one thread at a time.
-
-    What it has is kept in memory, too: a file that somebody deletes or cuts meanwhile is written again.
 
     Attributes:
         path: of the file.
@@ -48,12 +42,12 @@ class Lines:
         self.path = path
         self._head = {"kind": kind, "version": version}
         content = read_bytes(path, what) if path.exists() else b""
-        self._content = bytearray(content[: content.rfind(b"\n") + 1])
-        self.found = [entry for line in self._content.splitlines() if (entry := _object(line)) is not None]
+        whole = content[: content.rfind(b"\n") + 1]
+        self.found = [entry for line in whole.splitlines() if (entry := _object(line)) is not None]
         self._synced = 0.0
         try:
             self._stream = _appending(path)
-            self._stream.truncate(len(self._content))
+            self._stream.truncate(len(whole))
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
 
@@ -61,10 +55,8 @@ class Lines:
         """Another line. RunFailure where the disk refuses."""
         line = json.dumps({**self._head, **entry}).encode() + b"\n"
         try:
-            self._mend()
             self._stream.write(line)
             self._stream.flush()
-            self._content += line
             if time.monotonic() - self._synced >= SYNC_S:
                 os.fsync(self._stream.fileno())
                 self._synced = time.monotonic()
@@ -76,31 +68,17 @@ class Lines:
         if self._stream.closed:
             return
         try:
-            self._mend()
             os.fsync(self._stream.fileno())
             self._stream.close()
         except OSError as error:
             raise atomic.disk_failure(self.path, error) from error
-
-    def _mend(self) -> None:
-        # A longer one may be another process's by now, which the lock of the folder is for. One look: who deletes it
-        # may do so between two.
-        with contextlib.suppress(FileNotFoundError):
-            found = self.path.stat()
-            if stat.S_ISREG(found.st_mode) and found.st_size >= len(self._content):
-                return
-        text = f"{self.path}: deleted or cut while the run goes on; written again, nothing is lost"
-        warnings.warn(Notice(text), stacklevel=2)
-        self._stream.close()
-        atomic.write(self.path, bytes(self._content))
-        self._stream = _appending(self.path)
 
 
 def _appending(path: Path) -> BufferedWriter:
     return open(path, "ab", opener=no_link)
 
 
-def _object(line: bytes | bytearray) -> dict[str, Any] | None:
+def _object(line: bytes) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):  # no JSON, or nested too deeply

@@ -93,9 +93,7 @@ class Run:
             self._write_inputs(self.folder)
         self.state = loop.resume(self.method, self.folder, self.context)
         if begun:
-            own = with_own_inputs(self.config.run, self.folder.path)
-            copies = _copies(own, self.problem, self.context.start[0])
-            self.folder.keep_inputs(config.to_toml(self.config), [self.problem], copies)
+            self.write_config()
 
     def write_config(self) -> None:
         """Write config.toml if its content would change. RunFailure if the disk refuses."""

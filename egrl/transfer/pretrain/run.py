@@ -78,7 +78,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
             state = loop.resume(method, folder, context)
             _check_larger(options, len(archive), out)
         if begun:
-            folder.keep_inputs(to_toml(options), given, {})
+            folder.write_config(to_toml(options))
         if state is None or not folder.begun:
             folder.write_inputs(to_toml(options), given, {})
         state, stopped = _search(method, context, options, folder, state, quiet)
