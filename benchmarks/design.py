@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.foreign.boards import board, noise_of
 from egrl.calibrate import design, fit
-from egrl.calibrate.measured import Network
+from egrl.calibrate.fit import Network
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load

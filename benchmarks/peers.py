@@ -33,14 +33,14 @@ from annotated_types import Ge, Le
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from egrl.core.keys import REPAIR
+from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition
+from hwsim.keys import REPAIR
 from hwsim.mappings import repair
 from hwsim.problem import Evaluation, Mapping16, Problem
 from workloads.errors import InputError
-from workloads.nearest import nearest
+from workloads.text import nearest
 
 FAILED = 1000.0
 """Loss of a failed measurement; of others it is at most 1 (where nothing ran) and mostly below 0."""

@@ -32,9 +32,9 @@ import egrl
 from benchmarks.lines import Lines
 from benchmarks.placing_network import path_without
 from benchmarks.placing_pairs import TESTED, family_of
-from egrl.methods import placed
+from egrl.methods import players
 from egrl.methods.egrl import ranking
-from egrl.reproduction.shared import mean_interval
+from egrl.reproduction import mean_interval
 
 MARKS = (5, 25, 50, 100, 200, 400, 1000, 2100)
 OLD = ("method.readout=greedy", "method.network.name=graph_unet")
@@ -65,7 +65,7 @@ def run(
     method, settings = ARMS[arm]
     own = [] if arm == "no-rules" else rules
     off = ["method.profile_model.use=off"] if method == "egrl" else []
-    with patch.object(ranking, "rules", lambda *_: own), patch.object(placed, "rules", lambda *_: own):
+    with patch.object(ranking, "rules", lambda *_: own), patch.object(players, "rules", lambda *_: own):
         start = "policy" if arm == "annealing" else "compiler"
         given = [*off, *settings]
         search = egrl.Search(workload, method=method, seed=seed, settings=given, start=start, init=init)

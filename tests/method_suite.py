@@ -14,14 +14,13 @@ import pytest
 
 import subjects
 from egrl.core import loop, typed_tables
-from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION, Budget
+from egrl.core.archive import START, Archive, Proposals, proposals
+from egrl.core.contracts import GENERATION, Budget
 from egrl.core.method import Context, Method
-from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
-from egrl.methods.twin import member as twin
+from egrl.methods.twin import method as twin_method
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.runs import checkpoint
 from egrl.runs.folder import RunFolder
@@ -114,7 +113,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def _the_twin_thinks_quickly(monkeypatch):
-    monkeypatch.setattr(twin, "SETTINGS", TwinConfig(**SMALL["twin"]))
+    monkeypatch.setattr(twin_method, "SETTINGS", TwinConfig(**SMALL["twin"]))
 
 
 @pytest.fixture

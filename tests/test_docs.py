@@ -24,16 +24,14 @@ import onnx_models
 from egrl.cli.list import KINDS
 from egrl.cli.main import COMMANDS, cli, main
 from egrl.cli.run import exact_hint
-from egrl.core.budget import DEFAULT_GENERATIONS, GENERATION
-from egrl.core.recorder import policy_is_due
+from egrl.core.contracts import DEFAULT_GENERATIONS, GENERATION, policy_is_due
 from egrl.methods import METHODS
 from egrl.problems import PROBLEMS
 from egrl.runs import summary
 from egrl.runs.config import RunOptions, resolve
 from hwsim.mmap.view.parts import parts
 from hwsim.stepwise import View
-from workloads.load import load, names
-from workloads.load_program import load_program
+from workloads.load import load, load_program, names
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("plugins/*/*.md")])

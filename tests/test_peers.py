@@ -25,9 +25,8 @@ from benchmarks.peers import (
 )
 from egrl.cli.main import main
 from egrl.core import typed_tables
-from egrl.core.archive import Archive
+from egrl.core.archive import START, Archive, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import START, proposals
 from egrl.methods import find_method
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem, Status

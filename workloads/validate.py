@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.errors import Fault, InputError, short, wrong
-from workloads.names import FILE_NAME, encodes, is_file_name, is_name
+from workloads.text import FILE_NAME, encodes, is_file_name, is_name
 from workloads.workload import KINDS, Op, Workload
 
 MAX_OPS = 100_000

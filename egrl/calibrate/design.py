@@ -21,9 +21,8 @@ from dataclasses import replace
 import numpy as np
 
 from egrl.calibrate import fit
-from egrl.calibrate.measured import MEASURED_FOR_IT, Network
-from egrl.core.archive import Archive
-from egrl.core.proposals import proposals
+from egrl.calibrate.fit import MEASURED_FOR_IT, Network
+from egrl.core.archive import Archive, proposals
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.evaluator import board_executor
 from egrl.runs import chunks

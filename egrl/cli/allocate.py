@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from egrl.cli.names import OneOf
-from egrl.cli.output import output_file
-from egrl.cli.problem_flags import run_or_flags
+from egrl.cli import flags
+from egrl.cli.flags import run_or_flags
+from egrl.cli.output import OneOf, output_file
 from egrl.runs.text import counted
 from workloads.errors import InputError
 
@@ -30,8 +30,7 @@ NAMED = 8
     "--problem",
     help="what a mapping costs; see `egrl list problems` [nnpi]; needed for a RUN of a problem MODULE:NAME",
 )
-@click.option("--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE")
+@flags.use("own_chip", "own_settings")
 @click.option("--align", type=int, default=64, help="every offset is a multiple of this many bytes [64]")
 @click.option(
     "--fixed",
@@ -42,7 +41,7 @@ NAMED = 8
 @click.option("--seed", type=int, default=0, help="seed of the search [0]")
 @click.option("--format", "form", type=OneOf(["json", "csv"]), help="format of the file [json]")
 @click.option("-o", "--output", help="file to write [RUN/allocation.json or .csv; none without RUN]")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+@flags.use("json")
 def command(
     run: str | None,
     workload: str | None,
@@ -90,12 +89,12 @@ def _mapping(
     as_json: bool,
 ) -> int:
     """Addresses for a mapping; `flags` as of `run_or_flags`."""
-    from egrl.core import address_file, atomic
-    from egrl.core.failure import RunFailure
+    from egrl.core import atomic, mapping_file
     from egrl.runs import allocation
+    from workloads.errors import RunFailure
 
     subject, chosen, name = run_or_flags("allocate", run, flags, settings)
-    given = address_file.read(fixed, subject.space) if fixed is not None else {}
+    given = mapping_file.read_addresses(fixed, subject.space) if fixed is not None else {}
     memories = allocation.allocate(subject, chosen, align, seconds, seed, given, fixed or "")
     report = allocation.document(subject, name, memories, align)
     if output is None and run is not None:

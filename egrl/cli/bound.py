@@ -25,8 +25,7 @@ LONGEST_LABEL = 11
 @click.option(
     "--workload", required=True, help="a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
 )
-@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
-@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@flags.use("problem", "chip")
 @click.option(
     "--seconds", type=float, help="prove anew within this time; the bound reached by then counts [60]"
 )
@@ -36,10 +35,9 @@ LONGEST_LABEL = 11
 )
 @click.option("--mapping", "mappings", multiple=True, help="also consider this mapping file")
 @click.option("--run", "runs", multiple=True, help="also consider the best mapping of this run folder")
-@flags.baseline()
+@flags.use("baseline")
 @click.option("-o", "--output", help="write the best mapping known to this file")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+@flags.use("settings", "json")
 def command(
     workload: str,
     problem: str,
@@ -68,8 +66,8 @@ def command(
     """
     from egrl.core import atomic, mapping_file
     from egrl.problems import build_problem
-    from egrl.runs import certificate as reward_certificate
     from egrl.runs.folder import BEST
+    from egrl.runs.text import certificate, certificate_text
 
     written = None if output is None else output_file(output)
     limit_s = DEFAULT_SECONDS if seconds is None else seconds
@@ -84,8 +82,8 @@ def command(
     shipped = None if anew else shipped_bound(subject)
     proved = shipped or _proved(subject, limit_s)
     if proved is not None and math.isfinite(proved.reward):
-        report, best = reward_certificate.certificate(subject, proved, seed or 0, given)
-        text = reward_certificate.text_of
+        report, best = certificate(subject, proved, seed or 0, given)
+        text = certificate_text
     else:
         report, best = bound_report(subject, limit_s, seed or 0, given, proved)
         text = text_of
@@ -152,7 +150,7 @@ def bound_report(
         remarks += [remark] if remark else []
         if best_known is not None:
             known["package"] = best_known
-    from egrl.runs.verdict import baseline_table, shares_of
+    from egrl.runs.text import baseline_table, shares_of
 
     costs = {name: noise_free_cost(problem, mapping) for name, mapping in known.items()}
     source = min(costs, key=lambda name: math.inf if math.isnan(costs[name]) else costs[name])
@@ -185,8 +183,17 @@ def bound_report(
 
 def text_of(report: dict[str, Any], about: About) -> str:
     """The certificate for people; `about` has the problem's words."""
-    from egrl.runs.text import baseline_text, better, cost_text, short_baseline_text, table_of
-    from egrl.runs.verdict import OPTIMAL, percent_up, rule_text, verdict
+    from egrl.runs.text import (
+        OPTIMAL,
+        baseline_text,
+        better,
+        cost_text,
+        percent_up,
+        rule_text,
+        short_baseline_text,
+        table_of,
+        verdict,
+    )
 
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
     baseline_name, rule = short_baseline_text(about), baseline_text(about, baseline["rule"])

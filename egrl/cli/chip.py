@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from egrl.cli.names import NamedGroup, OneOf
+from egrl.cli.output import NamedGroup, OneOf
 from workloads.errors import InputError
-from workloads.nearest import one_of
+from workloads.text import one_of
 
 
 @click.group(name="chip", cls=NamedGroup, short_help="make a chip file of your own")
@@ -73,8 +73,7 @@ Template = tuple[str, Callable[[str, str], object]]
 
 def _nnpi(like: str, name: str) -> Template:
     from hwsim.mcm.package import package_names
-    from hwsim.nnpi.chip import chip_names, load_chip, parse_chip
-    from hwsim.nnpi.chip_template import template
+    from hwsim.nnpi.chip import chip_names, load_chip, parse_chip, template
 
     if not like.endswith(".toml"):
         _check(like, (*chip_names(), *package_names()), " or a chip file (.toml)")

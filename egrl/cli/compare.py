@@ -10,7 +10,7 @@ import click
 
 from egrl.cli import flags
 from egrl.cli.output import interrupted, sayer
-from egrl.core.budget import Budget
+from egrl.core.contracts import Budget
 from workloads.errors import InputError
 
 EVALS = 4000
@@ -18,24 +18,17 @@ EVALS = 4000
 
 
 @click.command(name="compare", short_help="compare methods: a table and curves over seeds")
-@click.option(
-    "--workload",
-    "workloads",
-    required=True,
-    metavar="W[,W2…]",
-    help="workloads, sets of them or files",
-)
+@flags.use("workloads")
 @click.option("--methods", required=True, metavar="A,B,…", help="methods of `egrl list methods`")
 @click.option("--seeds", type=click.IntRange(1), default=5, help="runs of each method: seeds 0, 1, … [5]")
 @flags.budget(f"{EVALS} evaluations", "of each run")
-@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
+@flags.use("problem")
 @click.option(
     "--start",
     default=None,
     help="begin with: cold, compiler, rules, policy, exact, or a mapping FILE [compiler]",
 )
-@flags.baseline()
-@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@flags.use("baseline", "chip")
 @click.option(
     "--set",
     "settings",
@@ -48,8 +41,7 @@ EVALS = 4000
 @click.option(
     "--out", required=True, help="folder of all runs and of the comparison; an existing one goes on"
 )
-@flags.jobs()
-@flags.workers()
+@flags.use("jobs", "workers")
 @flags.output("comparison.json")
 def command(
     workloads: str,
@@ -66,7 +58,7 @@ def command(
 
     egrl compare --workload resnet50 --methods egrl,annealing,random --seeds 5 --evals 4000 --out comparison
     """
-    from egrl.cli.names import several, several_workloads
+    from egrl.cli.output import several, several_workloads
     from egrl.compare import report as comparison_report
     from egrl.compare import statistics as comparison
 

@@ -18,11 +18,7 @@ MOST_ROWS = 30
 
 
 @click.command(name="explore", short_help="what more memory or bandwidth would buy, with a proof")
-@click.option(
-    "--workload", "workloads", required=True, metavar="W[,W2…]", help="workloads, sets of them or files"
-)
-@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
-@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@flags.use("workloads", "problem", "chip")
 @click.option(
     "--vary",
     multiple=True,
@@ -40,11 +36,11 @@ MOST_ROWS = 30
     help=f"time limit of a solve, in seconds [{SECONDS:g}]",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, help="seed of the solves [0]")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
+@flags.use("settings")
 @click.option("--executor", default="local", help=meanings(RunOptions)["executor"] + " [local]")
 @click.option("--ray-address", default="", help=meanings(RunOptions)["ray_address"])
 @click.option("-o", "--out", required=True, help="folder of all points and figures; an existing one goes on")
-@flags.workers()
+@flags.use("workers")
 @flags.output("explore.json")
 def command(workloads: str, quiet: bool, as_json: bool, **options: Any) -> int:
     """Solve a workload on a grid of chip files: the best found, its proven bound, and what more is worth.
@@ -54,7 +50,7 @@ def command(workloads: str, quiet: bool, as_json: bool, **options: Any) -> int:
     egrl explore --workload bert --vary "memories.sram.capacity_bytes=1MiB..8MiB"
         --vary "memories.dram.bandwidth_Bps=50%..200%" --points 6 --workers 2 -o map
     """
-    from egrl.cli.names import several_workloads
+    from egrl.cli.output import several_workloads
     from egrl.exploration import summary
     from egrl.exploration.explore import explore
 

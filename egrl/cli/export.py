@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from egrl.cli.names import OneOf
-from egrl.cli.output import output_file, remark
-from egrl.cli.problem_flags import mapping_of
+from egrl.cli import flags
+from egrl.cli.flags import mapping_of
+from egrl.cli.output import OneOf, output_file, remark
 from egrl.runs.text import counted
 from workloads.errors import InputError
 
@@ -52,7 +52,7 @@ SECONDS = 10.0
     "--align", type=int, default=64, help="csv, onnx: every address is a multiple of this many bytes [64]"
 )
 @click.option("--fixed", help="csv, onnx: addresses to keep, as `egrl allocate` takes them")
-@click.option("--problem", default="", help="problem of the run, needed only if it is MODULE:NAME")
+@flags.use("problem_of_run")
 def command(
     run: str,
     output: str,
@@ -73,7 +73,7 @@ def command(
     egrl export runs/step-exact-s0-1 --to pytorch -o plan.json
     """
     from egrl.core import atomic, mapping_file
-    from egrl.runs import mapping_export
+    from egrl.runs.export import to_csv, to_onnx
     from egrl.runs.past_run import PastRun
     from workloads.importers import dimensions
 
@@ -98,12 +98,12 @@ def command(
     if form == "json":
         data = mapping_file.dumps(past.problem, chosen)
     elif form == "csv":
-        data = mapping_export.to_csv(past.problem, chosen, memories)
+        data = to_csv(past.problem, chosen, memories)
     else:
         assert model is not None
         _check_copy(model, path)
         given = dimensions.parse(dims)
-        data, outside = mapping_export.to_onnx(past.problem, chosen, model, given, not no_fuse, memories)
+        data, outside = to_onnx(past.problem, chosen, model, given, not no_fuse, memories)
         _say_weights(data, Path(model), path)
     atomic.write_named(path, data)
     if outside:
@@ -140,7 +140,7 @@ def _check_copy(model: str, path: Path) -> None:
 
 def _say_weights(data: bytes, model: Path, path: Path) -> None:
     """Say which files with weights a copy of a model in another folder needs beside it."""
-    from egrl.runs.mapping_export import files_of_weights
+    from egrl.runs.export import files_of_weights
 
     if path.resolve().parent != model.resolve().parent:
         for name in files_of_weights(data):
@@ -154,13 +154,13 @@ def _addresses(
     problem: Problem, mapping: Mapping16, align_bytes: int, run: str, fixed: str | None
 ) -> Sequence[PackedMemory] | None:
     """The memories with addresses; None if the problem knows no lifetimes. What cannot be packed is said on stderr."""
-    from egrl.core import address_file
+    from egrl.core import mapping_file
     from egrl.runs.allocation import allocate
     from hwsim.capabilities import HasLifetimes
 
     if not isinstance(problem, HasLifetimes):
         return None
-    given = address_file.read(fixed, problem.space) if fixed is not None else {}
+    given = mapping_file.read_addresses(fixed, problem.space) if fixed is not None else {}
     memories = allocate(problem, mapping, align_bytes, SECONDS, 0, given, fixed or "")
     for memory in memories:
         if memory.packing.verdict != "packed":
@@ -175,8 +175,8 @@ def _addresses(
 def _plan(run: str, output: str, problem: str, to: str, others: Mapping[str, object]) -> int:
     """Write the best mapping of a run as a plan that another compiler applies."""
     from egrl.core import atomic
+    from egrl.runs.export import find_export
     from egrl.runs.past_run import PastRun
-    from egrl.runs.plan_export import find_export
 
     for flag, value in others.items():
         if value is not None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 import click
 
-from egrl.cli.names import OneOf
+from egrl.cli.output import OneOf
 from egrl.core.typed_tables import meaning
 from workloads.errors import InputError
-from workloads.nearest import one_of
+from workloads.text import one_of
 
 if TYPE_CHECKING:
     from egrl.core.registry import ProblemDefinition

@@ -19,18 +19,16 @@ from workloads.errors import InputError
 
 @click.command(name="place", short_help="a mapping at once, by what was learned on other networks")
 @click.argument("workload")
-@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
-@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@flags.use("problem", "chip")
 @click.option("--policy", default="", help="a saved ranking policy, instead of what ships")
 @click.option(
     "--no-model",
     is_flag=True,
     help="ask no model: the network's own mapping, not the best of all here",
 )
-@flags.baseline()
+@flags.use("baseline")
 @click.option("-o", "--output", help="write the mapping to this file")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+@flags.use("settings", "json")
 def command(
     workload: str,
     problem: str,
@@ -53,7 +51,7 @@ def command(
     egrl place model.onnx --chip chip.toml -o mapping.json
     """
     from egrl.core import atomic, mapping_file
-    from egrl.methods.placed import place
+    from egrl.methods.players import place
     from egrl.problems import build_problem
 
     written = None if output is None else output_file(output, ".json")
@@ -109,8 +107,7 @@ def _gap(problem: Problem, cost: float) -> float | None:
 
 def text_of(report: dict[str, Any], problem: Problem) -> str:
     """The answer for people."""
-    from egrl.runs.text import baseline_text, cost_text
-    from egrl.runs.verdict import percent_up
+    from egrl.runs.text import baseline_text, cost_text, percent_up
 
     took, count = f"{report['seconds'] * 1e3:.0f} ms", report["candidates"]
     head = f"{report['workload']} on {report['chip']}: "

@@ -41,8 +41,7 @@ class _Plot(click.Command):
     "--output",
     help="file to write: .png, .svg or .pdf [RUN/FIGURE.png; of several runs FIGURE.png in this folder]",
 )
-@flags.baseline()
-@click.option("--problem", default="", help="problem of the runs, needed only if it is MODULE:NAME")
+@flags.use("baseline", "problem_of_runs")
 @click.option("--json", "as_json", is_flag=True, help="print the numbers behind it as one JSON document")
 def command(
     figure: str, runs: tuple[str, ...], output: str | None, baseline: str, problem: str, as_json: bool
@@ -50,7 +49,7 @@ def command(
     """Draw a figure and write it to a file."""
     from analysis import style
     from egrl.figures import find_figure
-    from egrl.figures.drawing import Drawing
+    from egrl.figures.repetitions import Drawing
     from egrl.runs import progress
     from egrl.runs.past_run import PastRun
 

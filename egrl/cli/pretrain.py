@@ -40,8 +40,7 @@ from egrl.cli.output import interrupted
     help="evaluations with which each saved policy also goes on on each validation workload [0: none]",
 )
 @click.option("--seed", type=int, default=0, help="seed of everything random [0]")
-@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
-@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@flags.use("problem", "chip")
 @click.option(
     "--chips-around",
     type=int,
@@ -50,7 +49,7 @@ from egrl.cli.output import interrupted
     help="train each workload on N drawn chips around --chip, too [0]",
 )
 @click.option("--init", default="", help="policy file to begin with")
-@flags.workers()
+@flags.use("workers")
 @click.option("--threads", type=int, default=1, help="threads of the networks [1]")
 @click.option("--device", default="cpu", help="torch device of the networks [cpu]")
 @click.option(
@@ -90,12 +89,12 @@ def command(
 
     egrl run --workload gpt2 --init pretrained/policy.safetensors goes on from it.
     """
-    from egrl.cli.names import several_workloads
+    from egrl.cli.output import several_workloads
     from egrl.core import typed_tables
     from egrl.core.interrupts import Interrupted
     from egrl.runs.run import check_device
-    from egrl.transfer.pretrain.options import PretrainOptions
-    from egrl.transfer.pretrain.run import pretrain
+    from egrl.transfer.pretrain import pretrain
+    from egrl.transfer.validation import PretrainOptions
 
     tables = typed_tables.parse_set(settings, "problem", "method")
     options = PretrainOptions(

@@ -16,9 +16,9 @@ from workloads.errors import InputError
 @click.option(
     "-o", "--output", help="file to write [RUN/report.html; of several runs report.html in this folder]"
 )
-@flags.baseline()
+@flags.use("baseline")
 @click.option("--open", "shows", is_flag=True, help="open it in the browser")
-@click.option("--problem", default="", help="problem of the runs, needed only if it is MODULE:NAME")
+@flags.use("problem_of_runs")
 def command(runs: tuple[str, ...], output: str | None, baseline: str, shows: bool, problem: str) -> int:
     """Write one HTML page that needs no network: what the best mapping gains, and where, op by op.
 
@@ -29,8 +29,7 @@ def command(runs: tuple[str, ...], output: str | None, baseline: str, shows: boo
     """
     from egrl.core import atomic
     from egrl.figures import explore
-    from egrl.report.explored import page_of_exploration
-    from egrl.report.page import PAGE, page_of
+    from egrl.report.page import PAGE, page_of, page_of_exploration
     from egrl.runs.past_run import PastRun
 
     path = (Path(runs[0]) if len(runs) == 1 else Path()) / PAGE

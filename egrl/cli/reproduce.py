@@ -17,7 +17,7 @@ class _Reproduce(click.Command):
     """A command that lists the papers when it is asked for help."""
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        from egrl.reproduction.registry import list_papers
+        from egrl.reproduction import list_papers
 
         with formatter.section("Papers"):
             formatter.write_dl(list(list_papers().items()))
@@ -42,8 +42,7 @@ class _Reproduce(click.Command):
     type=click.FloatRange(0.001, 1.0),
     help="of the seconds that the paper has, where --instances is needed [1]",
 )
-@flags.jobs()
-@flags.workers()
+@flags.use("jobs", "workers")
 @flags.output("the plan and its results as one JSON document")
 def command(
     paper: str,
@@ -61,7 +60,7 @@ def command(
     egrl reproduce egrl --quick
     """
     from egrl.core.interrupts import Interrupted
-    from egrl.reproduction.registry import find_paper
+    from egrl.reproduction import find_paper
 
     experiments = find_paper(paper)
     plan = experiments.plan(quick)

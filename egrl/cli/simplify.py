@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from egrl.cli import flags
+from egrl.cli.flags import run_or_flags
 from egrl.cli.output import output_file, remark
-from egrl.cli.problem_flags import run_or_flags
 from egrl.runs.folder import CONFIG
 from workloads.errors import InputError
 
@@ -32,21 +32,16 @@ def share_of(text: str) -> float:
 @click.command(name="simplify", short_help="the fewest changes that keep most of the gain")
 @click.argument("run", required=False)
 @click.option("--keep", default="95%", help="the share of the gain that is kept [95%]")
-@click.option(
-    "--workload", help="without RUN: a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
-)
+@flags.use("own_workload")
 @click.option("--mapping", help="another mapping file than RUN's best, or best-known")
-@click.option("--problem", help="without RUN: what a mapping costs; see `egrl list problems` [nnpi]")
-@click.option("--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE")
-@flags.baseline()
+@flags.use("own_problem", "own_chip", "own_settings", "baseline")
 @click.option(
     "--evals",
     type=click.IntRange(1),
     help="evaluations of the model [some seconds: fewer for larger networks]",
 )
 @click.option("-o", "--output", help="file to write the mapping to [RUN/simplified_mapping.json]")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+@flags.use("json")
 def command(
     run: str | None,
     keep: str,
@@ -103,8 +98,7 @@ def _text(document: dict[str, Any]) -> str:
 
 def _measured(run: Path, problem: str, written: str) -> str:
     """For a run that was measured: that the model chose, and the command that measures what it chose; else ""."""
-    from egrl.measure.evaluator import PYTHON
-    from egrl.measure.reported import REPORTED
+    from egrl.measure.config import PYTHON, REPORTED
     from egrl.runs.past_run import PastRun
 
     evaluator = PastRun.read(run, problem).options.evaluator

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from egrl.cli import flags
 from egrl.cli.output import output_file
 
 
 @click.command(name="trace", short_help="a run's best mapping over time, for Perfetto")
 @click.argument("run")
 @click.option("-o", "--output", help="file to write [RUN/trace.json]")
-@click.option("--problem", default="", help="problem of the run, needed only if it is MODULE:NAME")
+@flags.use("problem_of_run")
 def command(run: str, output: str | None, problem: str) -> int:
     """Write a Chrome trace: ops over time, one process per memory with its tensors, their addresses and copies.
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="code in files that their settings name, named again: method.network=MODULE:NAME",
 )
-@flags.workers()
+@flags.use("workers")
 @flags.output("one JSON document")
 def command(
     runs: tuple[str, ...],
@@ -66,7 +66,7 @@ def command(
 
     egrl transfer runs/bert-egrl-s0-1 --workload resnet50,resnet101
     """
-    from egrl.cli.names import several_workloads
+    from egrl.cli.output import several_workloads
     from egrl.core import atomic
     from egrl.core.interrupts import Interrupted
     from egrl.core.plugins import check_given
@@ -127,13 +127,13 @@ def _finetune(
 ) -> list[dict[str, Any]]:
     from egrl.core import atomic
     from egrl.runs.folder import check_links
-    from egrl.transfer import finetune
+    from egrl.transfer import zero_shot as transfer
 
     check_links(source.folder)
     folder = source.folder / "finetune"
     atomic.make_folder(folder)
     return [
-        finetune.compare(source, workload, problem, evals, seed, workers, folder, quiet, say)
+        transfer.compare(source, workload, problem, evals, seed, workers, folder, quiet, say)
         for workload, problem in zip(workloads, targets, strict=True)
     ]
 

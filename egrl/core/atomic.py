@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from egrl.core.failure import RunFailure
-from workloads.atomic import replace_file, write_to
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
+from workloads.files import replace_file, write_to
 
 
 def disk_failure(path: Path, error: OSError) -> RunFailure:

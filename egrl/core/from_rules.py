@@ -5,21 +5,18 @@ The best of them is the start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from egrl.core.archive import START, Proposals
+from egrl.core.archive import proposals as proposed
 from egrl.core.method import Context, Method
-from egrl.core.proposals import START, Proposals
-from egrl.core.proposals import proposals as proposed
 from hwsim.family import HasFamily
 from hwsim.problem import Evaluation, Mapping16, Problem
 from workloads.errors import InputError
-
-if TYPE_CHECKING:
-    from policies.store import StoredPolicy
 
 
 def rules_of(problem: Problem) -> list[Mapping16]:
@@ -35,11 +32,11 @@ def rules_of(problem: Problem) -> list[Mapping16]:
     return list({row.tobytes(): row for row in rows}.values())
 
 
-class FromRules(Method):
+class FromRules:
     """A method whose start is the cheapest of `Context.rules`, which are measured first and count as evaluations.
 
     Once all are measured, the method is built again with that start. It gets the result of the start; the others are
-    only in the archive.
+    only in the archive. All else is the method's own.
     """
 
     def __init__(self, context: Context, build: Callable[[Context], Method]) -> None:
@@ -53,25 +50,9 @@ class FromRules(Method):
         """Build the method for the best of the rules as its start, or for a cold start where none ran."""
         start = None if self._best is None else self._context.rules[self._best]
         self._method = self._build(replace(self._context, start=[start]))
-        self.proves, self.on_a_model = self._method.proves, self._method.on_a_model
 
-    @property
-    def ahead(self) -> int:  # type: ignore[override]
-        """The method's."""
-        return self._method.ahead
-
-    @property
-    def phase(self) -> str:  # type: ignore[override]
-        """The method's."""
-        return self._method.phase
-
-    def ask(self) -> Proposals | None:
-        """The method's next batch."""
-        return self._method.ask()
-
-    def learn(self) -> bool | None:
-        """The method learns."""
-        return self._method.learn()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._method, name)
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """After the last of the rules, build the method and tell it the best; from then on, pass on its own batches."""
@@ -89,18 +70,6 @@ class FromRules(Method):
         if self._best is not None:
             start = proposed(self._context.rules[self._best][None], START).numbered(self._best)
             self._method.tell(start, results[self._best])
-
-    def metrics(self) -> Mapping[str, float]:
-        """The method's."""
-        return self._method.metrics()
-
-    def policy(self) -> StoredPolicy | None:
-        """The method's."""
-        return self._method.policy()
-
-    def champion(self, problem: int) -> int | None:
-        """The method's."""
-        return self._method.champion(problem)
 
     def state_dict(self) -> dict[str, Any] | None:
         """The method's, and its start; None if the method has none."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.archive import Archive
+from egrl.core.archive import Archive, Proposals
 from egrl.core.method import Method
-from egrl.core.proposals import Proposals
 from hwsim.problem import Evaluation, Floats, Status
-from hwsim.space import Space
 
 
 @dataclass(frozen=True)
@@ -58,48 +55,10 @@ class SearchState:
             float(tree["seconds"]),
             bool(tree["finished"]),
             champions,
-            list(tree.get("pending", [])),
-            float(tree.get("model_calls", 0.0)),
-            float(tree.get("model_seconds", 0.0)),
+            list(tree["pending"]),
+            float(tree["model_calls"]),
+            float(tree["model_seconds"]),
         )
-
-
-def check_tree(tree: dict[str, Any], mappings: Sequence[NDArray[np.int16]]) -> None:
-    """Raise ValueError unless it is a tree of `to_tree`, of as many problems with mappings [N, H] like these."""
-    fault = state_mismatch(SearchState().to_tree(), tree, "loop")
-    if fault is None and len(tree["champions"]) != len(mappings):
-        fault = f"loop.champions: expected {len(mappings)}, found {len(tree['champions'])}"
-    for number, (mapping, found) in enumerate(
-        zip(mappings, tree["champions"] if fault is None else (), strict=False)
-    ):
-        if found is None:  # nothing has run yet
-            continue
-        new = asdict(Champion(0.0, 0.0, 0.0, "", 0, mapping))
-        fault = fault or state_mismatch(new, found, f"loop.champions[{number}]")
-        if fault is None and found["mapping"].shape != mapping.shape:
-            fault = f"loop.champions[{number}].mapping: expected shape {mapping.shape}"
-    if fault is not None:
-        raise ValueError(fault)
-
-
-def check_pending(pending: Sequence[dict[str, Any]], spaces: Sequence[Space], evaluations: int) -> None:
-    """Raise ValueError unless open batches follow each other, the first one from among so many evaluations."""
-    end = None
-    for number, tree in enumerate(pending):
-        where, mapping, source = f"loop.pending[{number}]", tree["mapping"], tree["source"]
-        first, known, problem = (int(tree[name]) for name in ("first", "known", "problem"))
-        if not 0 <= problem < len(spaces):
-            raise ValueError(f"{where}.problem: expected 0..{len(spaces) - 1}, found {problem}")
-        if not isinstance(mapping, np.ndarray) or mapping.dtype != np.int16 or mapping.ndim != 3:
-            raise ValueError(f"{where}.mapping: expected int16 [B, N, H]")
-        if mapping.shape[1:] != spaces[problem].shape:
-            raise ValueError(f"{where}.mapping: expected {list(spaces[problem].shape)} decisions")
-        if len(source) != len(mapping) or not all(isinstance(name, str) for name in source):
-            raise ValueError(f"{where}.source: expected {len(mapping)} words")
-        follows = 0 <= first <= evaluations if end is None else first == end
-        if not follows or not 0 <= known <= first or not len(mapping):
-            raise ValueError(f"{where}: expected the tickets after those before, found {first} and {known}")
-        end = first + len(mapping)
 
 
 def update_champion(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
@@ -172,56 +131,3 @@ def _mean(rewards: Floats) -> float:
     """The mean of the rewards that are finite (a failed measurement has none); NaN if none is."""
     known = rewards[np.isfinite(rewards)]
     return float(known.mean()) if len(known) else math.nan
-
-
-# ---- states in checkpoints
-
-
-def state_mismatch(new: Any, found: Any, where: str = "method") -> str | None:
-    """The first place at which the state `found` differs in kind from that of a new method, in words; None: nowhere.
-
-    The kinds of values and the shapes of arrays must be the same. Where the new state has None, anything may stand;
-    tables may have further keys, lists another length, and arrays more rows.
-    """
-    if new is None:
-        return None
-    if found is None:
-        return f"{where}: expected {type(new).__name__}, found none"
-    if isinstance(new, Mapping):
-        if not isinstance(found, Mapping) or not set(new) <= set(found):
-            return f"{where}: expected a table with the keys {', '.join(map(str, new))}"
-        pairs = [(f"{where}.{key}", value, found[key]) for key, value in new.items()]
-        return next((fault for at, a, b in pairs if (fault := state_mismatch(a, b, at))), None)
-    if isinstance(new, list | tuple):
-        if not isinstance(found, list | tuple):
-            return f"{where}: expected a list"
-        if len(new) != len(found):
-            return None
-        parts = enumerate(zip(new, found, strict=True))
-        return next((fault for i, (a, b) in parts if (fault := state_mismatch(a, b, f"{where}[{i}]"))), None)
-    if getattr(new, "shape", ()):
-        return _array_mismatch(new, found, where)
-    plain = not hasattr(new, "shape") or isinstance(new, np.generic)
-    if plain and isinstance(found, np.ndarray):
-        return f"{where}: expected {_kind(new).__name__}, found an array"
-    if _kind(new) is not _kind(found):
-        return f"{where}: expected {_kind(new).__name__}, found {_kind(found).__name__}"
-    if isinstance(new, int) and not math.isfinite(found):
-        return f"{where}: expected a finite number, found {found}"
-    return None
-
-
-def _array_mismatch(new: Any, found: Any, where: str) -> str | None:
-    shape, given = tuple(new.shape), tuple(getattr(found, "shape", ()))
-    if not hasattr(found, "shape") or len(given) != len(shape) or given[1:] != shape[1:] or given < shape:
-        return f"{where}: expected an array of shape {shape}, found {given or type(found).__name__}"
-    kinds = [np.asarray(part).dtype.kind for part in (new, found)]
-    if kinds[0] != kinds[1]:
-        return f"{where}: expected an array of kind {kinds[0]}, found {kinds[1]}"
-    return None
-
-
-def _kind(value: object) -> type:
-    """Numbers are of one kind, whole or not."""
-    number = isinstance(value, bool | int | float | np.generic) or getattr(value, "shape", None) == ()
-    return float if number else type(value)

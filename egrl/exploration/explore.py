@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 
 from egrl.core import atomic
 from egrl.exploration import summary
-from egrl.exploration.grid import POINTS, SECONDS, read_grid
-from egrl.exploration.point import Subject
-from egrl.exploration.pool import open_pool
-from egrl.exploration.run import Explored, Plan, check_folder, explore_plan, file_stem
+from egrl.exploration.grid import POINTS, SECONDS, Subject, read_grid
+from egrl.exploration.run import Explored, Plan, check_folder, explore_plan, file_stem, open_pool
 from egrl.figures.explore import DOCUMENT, figure_of
 from egrl.problems import find_problem
 from egrl.runs.folder import locked
 from hwsim.capabilities import HasFiles, HasModel
 from hwsim.problem import Problem
 from workloads.errors import InputError
-from workloads.nearest import one_of
+from workloads.text import one_of
 
 TABLE, FIGURE = "explore.csv", "explore.png"
 EXECUTORS = ("local", "ray")

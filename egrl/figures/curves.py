@@ -1,11 +1,4 @@
-"""Learning curves of run folders: one curve per run, a band for repetitions.
-
-Speedup over the compiler of the best mapping so far, against evaluations. Runs that differ only in seed and budget
-are one curve, their mean, in a band; thin lines are the deployable policies', the dashed line is the bound.
-
-Numbers: `bound` (no higher speedup is possible), and a curve for each label with `mean`, `deviation` (of the sample)
-and `deployable` (the policy's) by `evaluations`.
-"""
+"""Learning curves of run folders: one curve per run, a band for repetitions."""
 
 from __future__ import annotations
 
@@ -14,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.curves import Curve, bands, learning_curves
-from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import (
+    Drawing,
     PlottedRun,
     check_comparable,
     common_start,
@@ -29,7 +22,14 @@ from workloads.errors import InputError
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """The learning curves of runs, and a remark about each run of which something is not shown.
+    """Learning curves of run folders: one curve per run, a band for repetitions.
+
+    Speedup over the compiler of the best mapping so far, against evaluations. Runs that differ only in seed and
+    budget are one curve, their mean, in a band; thin lines are the deployable policies', the dashed line is the
+    bound.
+
+    Numbers: `bound` (no higher speedup is possible), and a curve for each label with `mean`, `deviation` (of the
+    sample) and `deployable` (the policy's) by `evaluations`.
 
     InputError where the runs cannot stand in one figure.
     """
@@ -49,7 +49,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         numbers = {"bound": bound, "curves": bands(curves)}
     except ValueError as error:
         raise InputError(f"plot: {error}") from error
-    return Drawing(figure, plain(numbers), remarks)
+    return Drawing(figure, numbers, remarks)
 
 
 def cut(curves: Sequence[Curve], paths: Sequence[Path]) -> list[str]:

@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from analysis.embedding import FEWEST, embed, embedding_figure
 from analysis.mapping_groups import BEST, COMPETITIVE, MOST, WITHIN, Groups, choose, hamming, measure
-from egrl.figures.drawing import Drawing, plain
-from egrl.figures.repetitions import check_alike, together
+from egrl.figures.repetitions import Drawing, check_alike, together
 from egrl.runs.past_run import Evaluations, PastRun
 from workloads.errors import InputError
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """The compiler-competitive and the best mappings of runs of one problem, by UMAP over Hamming distances.
+    """Mappings of runs in two dimensions: as fast as the compiler's, the best, and the compiler's own.
 
     InputError where the runs are not of one problem, one has no valid mapping, or all together have too few.
     """
@@ -55,7 +54,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         "embedding": points[:-1],
         "compiler": points[-1],
     }
-    return Drawing(figure, plain(numbers), [*remarks, *_remarks(kept, past, speedup[best])])
+    return Drawing(figure, numbers, [*remarks, *_remarks(kept, past, speedup[best])])
 
 
 def _valid(run: PastRun) -> Evaluations:

@@ -1,9 +1,4 @@
-"""egrl plot transfer: policies along training, on workloads without training (EGRL, Figure 4).
-
-A panel for each folder that `egrl transfer` was given, one line per target, the compiler at 1. Thick is what the
-policies were trained on; the dotted line is the deployed policy. Lines that fall to the right are overfitting; one
-that leaves the frame below belongs to a mapping that did not run.
-"""
+"""Figures of what policies of trainings are worth on other workloads."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egrl.figures.drawing import Drawing, plain
+from egrl.figures.repetitions import Drawing
 from egrl.runs import policies as saved_policies
 from egrl.runs.config import RunOptions
 from egrl.transfer import zero_shot as transfer
@@ -22,6 +17,7 @@ from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from analysis.transfer import Transfer
+
 
 ANY_BASELINE = "the baseline"
 
@@ -104,13 +100,48 @@ def held_out(found: Sequence[Transfer]) -> tuple[str, ...]:
     return names
 
 
-__all__ = ["draw", "read"]
+def draw_transfer(runs: Sequence[Transferred]) -> Drawing:
+    """policies along training, on workloads without training (EGRL, Figure 4).
 
+    A panel for each folder that `egrl transfer` was given, one line per target, the compiler at 1. Thick is what the
+    policies were trained on; the dotted line is the deployed policy. Lines that fall to the right are overfitting; one
+    that leaves the frame below belongs to a mapping that did not run.
 
-def draw(runs: Sequence[Transferred]) -> Drawing:
-    """One panel per folder. InputError where their targets are not the same problems."""
+    InputError where their targets are not the same problems.
+    """
     from analysis.transfer import transfer_curves
 
     found = arrays(runs)
     title = "Zero-shot transfer: policies placed on workloads without training"
-    return Drawing(transfer_curves(found, title, baseline_name_of(runs)), {"transfers": plain(found)})
+    return Drawing(transfer_curves(found, title, baseline_name_of(runs)), {"transfers": found})
+
+
+def draw_zeroshot(runs: Sequence[Transferred]) -> Drawing:
+    """The deployed policies of several trainings on workloads that none of them was trained on.
+
+    The deployed policy of each folder, a row each, the best above: one marker per target, and a black bar for the
+    geometric mean. Only targets count that all folders were placed on and no folder was trained on.
+
+    InputError where nothing is held out from all.
+    """
+    from analysis.transfer import means, zero_shot
+
+    found = arrays(runs)
+    names = held_out(found)
+    trained = {name for each in found for name in each.trained_on}
+    left_out = [name for name in found[0].targets if name in trained]
+    rows = [
+        {
+            "policies": each.policies,
+            "speedup": [each.speedup[each.targets.index(name), each.deployed] for name in names],
+            "mean": means(each, names)[each.deployed],
+        }
+        for each in found
+    ]
+    return Drawing(
+        zero_shot(
+            found, names, f"Deployed policies on {len(names)} held-out workloads", baseline_name_of(runs)
+        ),
+        {"targets": list(names), "rows": rows},
+        [f"{', '.join(left_out)}: left out, a policy was trained there"] if left_out else [],
+    )

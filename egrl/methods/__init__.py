@@ -13,7 +13,7 @@ from workloads.references import failed
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
-        "egrl.methods.portfolio.named",
+        "egrl.methods.portfolio",
         "a portfolio, whose members share the evaluations by what they find",
         definition="EGRL",
         members={
@@ -22,8 +22,8 @@ METHODS: dict[str, MethodEntry] = {
             "twin": "learns what the chip file has wrong; where a board measures",
         },
     ),
-    "ea": MethodEntry("egrl.methods.portfolio.named", "the population of `egrl` alone", definition="EA"),
-    "pg": MethodEntry("egrl.methods.portfolio.named", "the SAC learner of `egrl` alone", definition="PG"),
+    "ea": MethodEntry("egrl.methods.portfolio", "the population of `egrl` alone", definition="EA"),
+    "pg": MethodEntry("egrl.methods.portfolio", "the SAC learner of `egrl` alone", definition="PG"),
     "rank": MethodEntry(
         "egrl.methods.rank.method",
         "one ranking network, which a placer reads, trained by the gradient of its scores",
@@ -34,7 +34,7 @@ METHODS: dict[str, MethodEntry] = {
         "PPO on a GraphSAGE network that refines a mapping pass by pass and reads any number of choices",
     ),
     "revise": MethodEntry(
-        "egrl.methods.revise.method",
+        "egrl.methods.revise",
         "simulated annealing of a problem's games: plays again with some moves changed",
     ),
     "greedy-dp": MethodEntry(

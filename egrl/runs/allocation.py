@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from egrl.core.address_file import Addresses
+from egrl.core.mapping_file import Addresses
 from hwsim.allocation.buffers import Buffer, Packing
 from hwsim.allocation.judge import judge
 from hwsim.allocation.pack import pack

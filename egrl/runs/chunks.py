@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core import atomic
-from egrl.core.archive import PROFILE_BYTES, SCALARS, WINDOW_ROWS, Archive
-from egrl.core.proposals import Proposals
+from egrl.core.archive import PROFILE_BYTES, SCALARS, WINDOW_ROWS, Archive, Proposals
 from hwsim.problem import Evaluation, Profiles
 from workloads.errors import InputError
 from workloads.files import read_bytes

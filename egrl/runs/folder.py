@@ -21,16 +21,16 @@ from filelock import FileLock, Timeout
 
 from egrl.core import atomic, mapping_file
 from egrl.core.archive import Archive
-from egrl.core.recorder import POLICY_EVERY, policy_is_due
+from egrl.core.contracts import POLICY_EVERY, policy_is_due
 from egrl.runs import checkpoint, chunks
 from egrl.runs.chunks import Chunk, KeptChunks
-from egrl.runs.events import EventFile
 from hwsim.capabilities import HasFiles, HasPlanText
 from hwsim.problem import Mapping16, Problem
-from workloads.atomic import TEMPORARY, no_link
 from workloads.errors import InputError
+from workloads.files import TEMPORARY, no_link
 
 if TYPE_CHECKING:
+    from egrl.runs.events import EventFile
     from policies.store import StoredPolicy
 
 LOCK = ".lock"
@@ -82,7 +82,6 @@ class RunFolder:
     Attributes:
         policy_every: generations between saved policies.
         settings: dotted key -> what the run is made with and must go on with; checkpoints keep it.
-        defaults: dotted key -> the default of each of these settings.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,7 +90,6 @@ class RunFolder:
         self.path = path
         self.policy_every = POLICY_EVERY
         self.settings: Mapping[str, Any] = {}
-        self.defaults: Mapping[str, Any] = {}
         self._lock = locked(path)
         self._metrics, self._chunks = MetricsFile(path / METRICS), KeptChunks(path / MAPPINGS)
         self._counted: dict[int, int] = {}  # generation of a kept checkpoint -> evaluations that it counts
@@ -165,6 +163,8 @@ class RunFolder:
         self._metrics.append(row)
         step = int(row["generation"])
         if self._events is None:
+            from egrl.runs.events import EventFile
+
             self._events = EventFile(self.path, step)
         scalars = {k: v for k, v in row.items() if isinstance(v, int | float) and k != "generation"}
         self._events.append(step, scalars)
@@ -231,7 +231,7 @@ class RunFolder:
                 raise InputError(f"{self.path / 'checkpoint'}: expected a checkpoint of the run, found none")
             self._remove(self._unfinished())
             return None
-        check_settings(tree["settings"], self.settings, str(self.path / CONFIG), self.defaults)
+        check_settings(tree["settings"], self.settings, str(self.path / CONFIG))
         found = tree["loop"]["fingerprints"]
         if found != list(fingerprints):
             raise InputError(
@@ -388,16 +388,13 @@ def _is_unfinished_config(name: str) -> bool:
     return name.startswith(f"{CONFIG}.") and name.endswith(TEMPORARY)
 
 
-def check_settings(
-    made: Mapping[str, Any], now: Mapping[str, Any], where: str, defaults: Mapping[str, Any]
-) -> None:
+def check_settings(made: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
     """InputError naming the first key of which a run was `made` with another value than it has `now`.
 
-    All are dotted key -> value; a key without a value is missing. A setting that the run did not have yet was at its
-    default. `where` is the file that says what is so now.
+    Both are dotted key -> value; a key without a value is missing. `where` is the file that says what is so now.
     """
     for key in dict.fromkeys([*now, *made]):
-        if made.get(key, defaults.get(key)) != now.get(key):
+        if made.get(key) != now.get(key):
             raise InputError(
                 f"{where}: {key}: expected {_shown(made, key)}, with which the run was made, found {_shown(now, key)};"
                 " start another run for another value"

@@ -122,7 +122,7 @@ def _of_pretraining(folder: Path, problem: str) -> SavedPolicies:
     files = run_folder.policies_in(folder)
     try:
         options, chosen = document["options"], int(document["chosen"]["generation"])
-        goes_on = document.get("goes_on", {"method": "egrl", "settings": {}})
+        goes_on = document["goes_on"]
         steps = tuple(
             Step(int(row["generation"]), int(row["evaluations"]), files[int(row["generation"])])
             for row in document["steps"]

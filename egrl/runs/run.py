@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from egrl.core import atomic, loop, mapping_file
 from egrl.core.archive import Archive
@@ -20,20 +20,20 @@ from egrl.core.mapping_file import PLACE
 from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.core.state import SearchState
-from egrl.measure import executors
+from egrl.measure import local
 from egrl.methods import find_method
 from egrl.problems import build_problem
 from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.past_run import with_own_inputs
-from egrl.runs.resume import default_settings, fixed_settings, resolve_again
+from egrl.runs.resume import fixed_settings, resolve_again
 from egrl.runs.summary import check_version
 from hwsim.capabilities import HasModel, HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_bytes
-from workloads.nearest import hint
+from workloads.text import hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         from policies.store import load_policy
 
         init = load_policy(Path(options.init))
-    executors.check(options.executor, options.ray_address)
+    local.check(options.executor, options.ray_address)
     use = ModelUse()
     with use.timed() if options.start == "exact" else contextlib.nullcontext():
         start = _start(options, problem)
@@ -142,7 +142,9 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         costs=Costs(bool(options.evaluator) or problem.about.measured),
     )
     build = partial(definition.build, config=resolved.method)
-    return Run(resolved, FromRules(context, build) if len(context.rules) else build(context), context)
+    return Run(
+        resolved, cast(Method, FromRules(context, build)) if len(context.rules) else build(context), context
+    )
 
 
 def reopen(
@@ -171,7 +173,7 @@ def reopen(
 
 def _fix(folder: run_folder.RunFolder, resolved: RunConfig) -> None:
     """Set the settings that may not change when the run is resumed."""
-    folder.settings, folder.defaults = fixed_settings(resolved), default_settings(resolved)
+    folder.settings = fixed_settings(resolved)
 
 
 def default_folder(workload: str, method: str, seed: int) -> Path:
@@ -220,7 +222,7 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
     if options.start == "compiler":
         return problem.baseline.mapping
     if options.start == "policy":
-        from egrl.methods.placed import shipped_mappings
+        from egrl.methods.players import shipped_mappings
 
         return shipped_mappings(problem, "--start policy")[0][0]
     if options.start == "exact":

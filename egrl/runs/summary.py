@@ -14,21 +14,28 @@ from annotated_types import Len
 from typing_extensions import TypedDict
 
 from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION, Budget
+from egrl.core.contracts import GENERATION, Budget
 from egrl.core.state import Champion, SearchState
 from egrl.core.typed_tables import Count, Number, Positive, Printable, check_document
 from egrl.core.version import versions
-from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
-from egrl.runs.text import TABLE, about_of, advice, baseline_text, cost_text, counted, table_of
-from egrl.runs.verdict import (
+from egrl.runs.text import (
     OPTIMAL,
+    PROVED,
+    TABLE,
+    about_of,
+    advice,
     baseline_table,
+    baseline_text,
+    cost_text,
+    counted,
     distance,
     percent_up,
+    reward_up,
     rule_text,
     shares_of,
+    table_of,
     verdict,
 )
 from hwsim.capabilities import HasBound, HasPlacement

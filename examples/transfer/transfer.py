@@ -15,7 +15,7 @@ from pathlib import Path
 import egrl
 from analysis import style
 from analysis.means import geometric_mean
-from egrl.figures.transfer import Transferred, draw
+from egrl.figures.transfer import Transferred, draw_transfer
 from egrl.runs import policies as saved_policies
 from egrl.transfer import zero_shot as transfer
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"{'geometric mean':<44}{geometric_mean(deployed):>14.3f}")
 
     document = transfer.document(policies, placed, ())
-    style.save(draw([Transferred(trained.folder, document)]).figure, Path("transfer.png"))
+    style.save(draw_transfer([Transferred(trained.folder, document)]).figure, Path("transfer.png"))
     return 0
 
 

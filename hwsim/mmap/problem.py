@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from hwsim.capabilities import Parts
+from hwsim.mappings import choice_columns
 from hwsim.mmap.chip import Chip, chip_file
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
@@ -25,7 +26,6 @@ from hwsim.mmap.players import COPY_PRICES, ROOM_PRICES, best_greedy
 from hwsim.mmap.sections import sections
 from hwsim.mmap.tables import build_tables
 from hwsim.mmap.terms import InstructionTerms
-from hwsim.observe import choice_columns
 from hwsim.problem import (
     About,
     Baseline,

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from egrl.figures import FIGURES
-from egrl.reproduction.registry import Paper
-from egrl.reproduction.shared import Say, open_folder, run_comparison, save_figure, write_report
+from egrl.reproduction import Paper, Say, open_folder, run_comparison, save_figure, write_report
 from egrl.runs import folder as run_folder
 from egrl.runs import policies as saved_policies
 from egrl.runs.past_run import PastRun
@@ -151,8 +150,8 @@ def _transfer(plan: Plan, out: Path, figures: Path, say: Say) -> dict[str, Any]:
 
 def _pretrain(plan: Plan, out: Path, figures: Path, jobs: int, workers: int, say: Say) -> dict[str, Any]:
     """Pre-training, and every single-workload policy beside it on what nobody was trained on."""
-    from egrl.transfer.pretrain.options import PretrainOptions
-    from egrl.transfer.pretrain.run import pretrain
+    from egrl.transfer.pretrain import pretrain
+    from egrl.transfer.validation import PretrainOptions
 
     say(f"pre-training on {len(plan.training)} workloads, {plan.gens} generations")
     options = PretrainOptions(plan.training, plan.validation, plan.gens, workers=workers)

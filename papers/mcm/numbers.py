@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from analysis.means import FAILED, geometric_mean
 from egrl.problems import find_problem
-from egrl.reproduction.shared import LEVEL, mean_interval, save_figure
+from egrl.reproduction import LEVEL, mean_interval, save_figure
 from egrl.runs import chunks
 from egrl.runs import folder as run_folder
 from hwsim.problem import Status

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.failure import RunFailure
-from egrl.core.keys import SAMPLE
 from egrl.core.method import Context
-from egrl.methods.ppo.config import PpoConfig
-from egrl.methods.ppo.learner import Ppo
-from egrl.methods.ppo.sampling import (
+from egrl.methods.ppo.learner import Ppo, PpoConfig
+from egrl.methods.ppo.task import (
+    DRAFTING,
+    EXPLORING,
+    IMPROVING,
     NOTHING,
+    OPENING,
+    Known,
+    Part,
     carry_out,
     change_one_decision,
     coupled_uniforms,
@@ -22,9 +25,10 @@ from egrl.methods.ppo.sampling import (
     outset,
     soften,
 )
-from egrl.methods.ppo.task import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
+from hwsim.keys import SAMPLE
 from hwsim.mappings import sample
 from hwsim.problem import Mapping16, Problem
+from workloads.errors import RunFailure
 
 
 class RolloutDrawer:

@@ -18,8 +18,8 @@ from annotated_types import Ge, Le
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
+from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
 from egrl.methods.rank.gradient import Draws, ScoreGradient, ScoreGradientConfig

@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from egrl.methods.twin.data import Data
-from egrl.methods.twin.part_fit import Known, PartFit, PriorAlone, WithParts
+from egrl.methods.twin.data import Data, Known, PartFit, PriorAlone, WithParts
 from hwsim.family import Effects, Learnable, Model
 from hwsim.problem import Floats
 

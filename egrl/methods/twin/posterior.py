@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from egrl.methods.twin.data import Data, closeness
+from egrl.methods.twin.data import Data, Known, closeness
 from egrl.methods.twin.inference import PRIOR, Inference, Linear, Scales
-from egrl.methods.twin.part_fit import Known
 from hwsim.family import Effects, Learnable, Model
 from hwsim.problem import Floats, Mapping16
 

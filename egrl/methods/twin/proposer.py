@@ -242,10 +242,7 @@ class Proposer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        if "sizes" in state:
-            scales = Scales(**{name: float(size) for name, size in state["sizes"].items()})
-        else:  # of an earlier version
-            scales = Scales(profile=state.get("profile", Scales.profile)).with_logs(state["scales"])
+        scales = Scales(**{name: float(size) for name, size in state["sizes"].items()})
         self.beliefs = Beliefs(
             tuple(frozenset(effects) for effects in state["likely"]),
             scales,

@@ -42,7 +42,7 @@ from torch._inductor import custom_graph_pass
 import egrl
 from analysis.means import geometric_mean
 from benchmarks.lines import Lines
-from egrl.reproduction.shared import mean_interval
+from egrl.reproduction import mean_interval
 from egrl_training.pytorch.capture import capture_joint
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.times import Times

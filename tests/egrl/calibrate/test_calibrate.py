@@ -16,12 +16,10 @@ from commands import refuse
 
 import egrl
 from egrl.calibrate import design, fit
-from egrl.calibrate.calibration import calibrate
+from egrl.calibrate.calibration import _errors, calibrate
 from egrl.calibrate.design import measure_some
-from egrl.calibrate.fit import Stack
-from egrl.calibrate.measured import Network
-from egrl.calibrate.measured import networks as networks_of
-from egrl.calibrate.report import _errors
+from egrl.calibrate.fit import Network, Stack
+from egrl.calibrate.fit import networks as networks_of
 from egrl.cli.main import main
 from egrl.runs.past_run import PastRun
 from hwsim.family import Estimate, Model, PartTimes

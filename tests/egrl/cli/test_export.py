@@ -17,7 +17,7 @@ from onnx import helper
 
 from egrl.cli.main import main
 from egrl.problems import build_problem
-from egrl.runs import allocation, mapping_export
+from egrl.runs import allocation, export
 from egrl.runs.past_run import PastRun
 from onnx_models import Net
 from workloads.load import load
@@ -297,7 +297,7 @@ def test_no_name_is_a_formula_in_a_table(tmp_path):
     mapping = problem.baseline.mapping
     packed = allocation.allocate(problem, mapping, 64, 1.0, 0)
     report = allocation.document(problem, "strange", packed, 64)
-    for text in (mapping_export.to_csv(problem, mapping), allocation.csv_of(report)):
+    for text in (export.to_csv(problem, mapping), allocation.csv_of(report)):
         rows = list(csv.reader(text.splitlines()))
         cells = {cell for row in rows for cell in row}
         assert {"'" + name for name in names.values()} <= cells

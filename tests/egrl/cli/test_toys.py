@@ -6,7 +6,7 @@ import pytest
 
 from egrl.cli import bound, evaluate
 from egrl.figures.repetitions import check_alike, check_places
-from egrl.runs import certificate
+from egrl.runs.text import certificate, certificate_text
 from toys import ABLE, TOYS
 from workloads.errors import InputError
 
@@ -28,10 +28,10 @@ def test_what_ships_is_shown_where_something_is_known_at_once():
 
 def test_a_problem_with_bounded_rewards_is_certified_in_rewards():
     coins = ABLE["coins"]()
-    report, best = certificate.certificate(coins, coins.bound(1.0), 0, {})
+    report, best = certificate(coins, coins.bound(1.0), 0, {})
     assert 0 <= report["reward_gap"] < report["reward_bound"]
     assert coins.judge(best) == []
-    assert "x the baseline" in certificate.text_of(report, coins.about)
+    assert "x the baseline" in certificate_text(report, coins.about)
 
 
 @pytest.mark.parametrize(("name", "word"), [("shelf", "bound by"), ("chain", "slowest: chip 2"), ("bag", "")])

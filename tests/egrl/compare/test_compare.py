@@ -25,9 +25,9 @@ from scipy import stats
 
 from benchmarks.peers import GROUP
 from egrl.cli.main import main
-from egrl.compare import runs as comparison_runs
+from egrl.compare import report
 from egrl.compare import statistics as comparison
-from egrl.compare.runs import STOPPING, Job, plan
+from egrl.compare.report import STOPPING, Job, plan
 from egrl.compare.statistics import Run, paired_interval, rows, run_of
 from egrl.methods import find_method
 from workloads.errors import InputError
@@ -233,7 +233,7 @@ def test_finished_runs_are_not_run_again(copied, capsys):
 
 @pytest.mark.exhaustive
 def test_runs_may_be_given_the_same_seconds_and_go_on_with_more(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(comparison_runs, "run_all", run_here)
+    monkeypatch.setattr(report, "run_all", run_here)
     monkeypatch.setattr("egrl.core.loop.clock", Ticking().monotonic)
 
     def argv(seconds: float) -> list[str]:
@@ -259,7 +259,7 @@ def test_json_is_one_document_on_stdout(copied, capsys):
 
 @pytest.mark.slow
 def test_it_goes_on_with_what_is_missing_and_with_a_larger_budget(copied, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(comparison_runs, "run_all", run_here)
+    monkeypatch.setattr(report, "run_all", run_here)
     shutil.rmtree(copied / "alexnet" / "random-s1")
     (copied / "alexnet" / "annealing-s0" / "summary.json").unlink()
     assert main(arguments(copied, evals=63)) == 0
@@ -333,7 +333,7 @@ def test_a_failed_run_is_reported_and_ends_no_other(copied, capsys):
 
 @pytest.mark.slow
 def test_a_setting_reaches_the_method_it_names_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(comparison_runs, "run_all", run_here)
+    monkeypatch.setattr(report, "run_all", run_here)
     argv = arguments(tmp_path, "--set", "annealing.t0=0.5", "--seeds", "1", evals=21)
     assert main(argv) == 0
     assert "t0 = 0.5" in (tmp_path / "alexnet" / "annealing-s0" / "config.toml").read_text()

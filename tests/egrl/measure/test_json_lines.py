@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from egrl.measure.json_lines import Lines
+from egrl.measure.records import Lines
 
 
 def opened(path: Path) -> Lines:

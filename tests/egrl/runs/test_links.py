@@ -13,11 +13,9 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
-from egrl.core.failure import RunFailure
-from egrl.measure.json_lines import Lines
-from egrl.measure.records import LOG, EvaluatorLog
+from egrl.measure.records import LOG, EvaluatorLog, Lines
 from egrl.runs.folder import MetricsFile
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
 
 OWN = "the user's own\nand no line's end"
 LINKED = (".lock", "measurements.jsonl", "evaluator.log", "metrics.csv", "summary.json", "checkpoint/x.tmp")

@@ -14,9 +14,8 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
-from egrl.core.failure import RunFailure
 from egrl.runs.past_run import PastRun
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
 
 
 def search(out: Path, seed: int = 0, meddle: Callable[[], object] = lambda: None) -> None:

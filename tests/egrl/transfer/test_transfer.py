@@ -17,7 +17,6 @@ from analysis.means import FAILED, geometric_mean
 from egrl.cli.main import main
 from egrl.methods.policy_fit import places_of
 from egrl.runs import policies as saved_policies
-from egrl.transfer import finetune
 from egrl.transfer import zero_shot as transfer
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -196,7 +195,7 @@ def test_finetuning_counts_the_evaluations_until_it_is_as_good_as_from_scratch(t
 
     scratch = folder("scratch", [0.9, 1.0, 1.2, 1.2])
     quick = folder("quick", [1.19, 1.25, 1.25, 1.3])
-    assert finetune.row(quick, scratch, 84) == {
+    assert transfer.row(quick, scratch, 84) == {
         "evaluations": 84,
         "scratch": 1.2,
         "finetuned": 1.3,
@@ -205,8 +204,8 @@ def test_finetuning_counts_the_evaluations_until_it_is_as_good_as_from_scratch(t
         "saved": 21,
         "near": {"scratch_evaluations": 63, "finetuned_evaluations": 21, "saved": 42},
     }
-    assert finetune.row(quick, scratch, 50)["scratch"] == 1.0  # of longer runs only what was asked for
-    never = finetune.row(folder("slow", [0.9, 0.9, 1.0, 1.1]), scratch, 84)
+    assert transfer.row(quick, scratch, 50)["scratch"] == 1.0  # of longer runs only what was asked for
+    never = transfer.row(folder("slow", [0.9, 0.9, 1.0, 1.1]), scratch, 84)
     assert (never["finetuned_evaluations"], never["saved"]) == (None, None)
 
 
