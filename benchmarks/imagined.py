@@ -28,8 +28,8 @@ from benchmarks.twin import MARKS, Bench
 from egrl.compare.statistics import paired_interval
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods.egrl.learner import Learner
 from egrl.methods.egrl.sac import Transitions
+from egrl.methods.egrl.sac_learner import SacLearner as Learner
 from egrl.methods.portfolio import EGRL, EgrlConfig, Portfolio
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem

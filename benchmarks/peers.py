@@ -65,7 +65,8 @@ class PeerConfig:
     """Settings of every peer."""
 
     told: Annotated[
-        Literal["own", "ran"], Doc('of which point it is told: its "own", or also of what "ran" for that')
+        Literal["own", "ran"],
+        Doc('for which point it gets results: its "own", or also the repaired one that "ran"'),
     ] = field(default="own", kw_only=True)
 
 

@@ -4,13 +4,15 @@
     python -m benchmarks.placing -o FILE --table
 
 Costs are exact, and every search begins with the default rule's mapping. The 24 networks have at least 2 % to gain.
-For a network of a family the rules of FOLDER (`placing_train folds`) are those for which that family was left out.
+For a network of a family the rules of FOLDER (`placing_train folds`) and the network that the learner begins with
+(`placing_network train --without …`) are those for which that family was left out.
 
 Arms: `egrl`; `rank`: one context network alone, from a random start; `rank-trained`: from the one of
 FOLDER (`placing_network train --without …`) that did without the family; `no-learner`; `no-networks` (chromosomes alone
 after the first generation); `no-chromosomes`; `no-rules` (networks begin around the rule by hand); `greedy`: networks
 and chromosomes as before there was a placer, a Graph U-Net read decision by decision, with a learner and without;
-`graph-unet`, `sage`: ranking networks over the graph; `annealing` from what the first of the rules places.
+`graph-unet`, `sage`: ranking networks over the graph; `annealing` from what the first of the rules places. `sac`:
+SAC as the learner; `pg`, `pg-sac`: learners alone; `cma-scores`, `annealing-scores`: `benchmarks.placing_rivals`.
 
 A line is one search: the best speedup over the default rule at each mark. The table gives means over seeds and networks
 and, for pairs of marks, the mean logarithm of the ratio to `greedy`, its 95 % interval by Student's t over families.
@@ -33,8 +35,10 @@ from benchmarks.lines import Lines
 from benchmarks.placing_network import path_without
 from benchmarks.placing_pairs import TESTED, family_of
 from egrl.methods import players
-from egrl.methods.egrl import ranking
+from egrl.methods.egrl import rank_learner, ranking
 from egrl.reproduction import mean_interval
+from policies.shipped import ShippedNetwork
+from policies.store import load_policy, ranker_weights, rankers_of
 
 MARKS = (5, 25, 50, 100, 200, 400, 1000, 2100)
 OLD = ("method.readout=greedy", "method.network.name=graph_unet")
@@ -54,18 +58,33 @@ ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "greedy": ("egrl", OLD),
     "greedy-no-learner": ("ea", OLD),
     "annealing": ("annealing", ()),
+    "pg": ("pg", ()),
+    "pg-sac": ("pg", ("method.learner.algorithm=sac",)),
+    "sac": ("egrl", ("method.learner.algorithm=sac",)),
+    "cma-scores": ("benchmarks.placing_rivals:CMA_ON_SCORES", ()),
+    "annealing-scores": ("benchmarks.placing_rivals:ANNEALING_ON_SCORES", ()),
 }
 COMPARED = ((25, 100), (100, 400), (25, 25), (100, 100), (400, 400), (2100, 2100))
 
 
 def run(
-    workload: str, arm: str, seed: int, evals: int, rules: list[np.ndarray], init: str = ""
+    workload: str,
+    arm: str,
+    seed: int,
+    evals: int,
+    rules: list[np.ndarray],
+    network: ShippedNetwork | None,
+    init: str = "",
 ) -> dict[str, Any]:
-    """Best speedups at the marks, with the rules in the place of the shipped ones; `init` is a policy file or none."""
+    """Best speedups at the marks, with rules and a network in the place of the shipped ones; `init`: a policy file."""
     method, settings = ARMS[arm]
     own = [] if arm == "no-rules" else rules
     off = ["method.profile_model.use=off"] if method == "egrl" else []
-    with patch.object(ranking, "rules", lambda *_: own), patch.object(players, "rules", lambda *_: own):
+    with (
+        patch.object(ranking, "rules", lambda *_: own),
+        patch.object(players, "rules", lambda *_: own),
+        patch.object(rank_learner, "network", lambda *_: network),
+    ):
         start = "policy" if arm == "annealing" else "compiler"
         given = [*off, *settings]
         search = egrl.Search(workload, method=method, seed=seed, settings=given, start=start, init=init)
@@ -136,13 +155,15 @@ def main() -> None:
         for workload in TESTED:
             file = given.folds / f"{family_of(workload).replace(' ', '-')}.json"
             rules = [np.array(row, np.float32) for row in json.loads(file.read_text())["rules"]]
-            init = ""
-            if arm == "rank-trained":
-                init = str(path_without(given.folds, family_of(workload)))
+            path = path_without(given.folds, family_of(workload))
+            policy = load_policy(path)
+            rankers = rankers_of(policy)
+            network = ShippedNetwork(rankers, ranker_weights(policy, rankers))
+            init = str(path) if arm == "rank-trained" else ""
             for seed in range(given.seeds):
                 case = (workload, arm, seed, given.evals)
                 if case not in lines:
-                    lines.add(case, run(workload, arm, seed, given.evals, rules, init))
+                    lines.add(case, run(workload, arm, seed, given.evals, rules, network, init))
     table(lines.all)
 
 

@@ -1,9 +1,9 @@
 """The context network that ships: trained on drawn networks and chips, and what it reaches on families left out.
 
-    python -m benchmarks.placing_network draw -o DRAWN.pickle [--seeds 6000 --workers 2]
-    python -m benchmarks.placing_network train DRAWN.pickle -o NETWORK.safetensors [--without a,b --rounds 6000]
+    python -m benchmarks.placing_network draw -o DRAWN.pickle [--kind zoo|invented --seeds 6000 --workers 2]
+    python -m benchmarks.placing_network train DRAWN.pickle … -o NETWORK.safetensors [--without a,b --rounds 6000]
     python -m benchmarks.placing_network test NETWORK.safetensors --networks bert,gpt2,model.onnx,… [--chips 3]
-    python -m benchmarks.placing_network table FOLDER
+    python -m benchmarks.placing_network table FOLDER [-o FILE.json]
 
 `train` prints the share of the headroom that the network's own mapping, and the best of sixteen, reach on drawn
 instances of the families left out, and on those that it was trained on. `test` does so for networks on
@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.placing_pairs import LEAST, TESTED, chip_of, family_of
-from benchmarks.placing_varied import SPREAD, Instance, measured, read, write
+from benchmarks.placing_varied import KINDS, SPREAD, ZOO, Instance, measured, read, write
 from egrl.methods.players import SAMPLES, with_noise
-from egrl.methods.rank.gradient import ScoreGradient, ScoreGradientConfig
+from egrl.methods.rank.config import RankConfig, ScoreGradientConfig
+from egrl.methods.rank.gradient import ScoreGradient
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.tables import build_tables
 from policies.network import CONTEXT, LINEAR, NetworkConfig
@@ -35,6 +36,7 @@ from workloads.errors import InputError
 from workloads.load import load
 
 WIDTH, ROUNDS, INPUT_NOISE, SHOWN = 48, 6000, 0.15, 1000
+BATCH = RankConfig()
 TEST_STEPS = 300_000
 
 
@@ -71,8 +73,8 @@ def trained(
     training = ScoreGradient(module, ScoreGradientConfig(rounds=rounds, input_noise=input_noise))
     rankers = Rankers(NetworkConfig(name=CONTEXT, width=WIDTH), FEATURE_NAMES, 2)
     for number in range(1, rounds + 1):
-        chosen = [kept[k] for k in rng.choice(len(kept), training.config.tasks, replace=False)]
-        draws = training.begin([instance.places for instance in chosen], rng)
+        chosen = [kept[k] for k in rng.choice(len(kept), BATCH.tasks, replace=False)]
+        draws = training.begin([instance.places for instance in chosen], BATCH.samples, rng)
         losses = [i.losses(d.scores, d.free_share) for i, d in zip(chosen, draws, strict=True)]
         training.end(draws, losses)
         if number % SHOWN == 0 or number == rounds:
@@ -106,12 +108,18 @@ def path_without(folder: Path, family: str) -> Path:
     raise SystemExit(f"{folder}: expected a network that was trained without {family}, found none")
 
 
-def table(folder: Path) -> None:
-    """Speedups of what networks and rules place that know nothing of a network's family, and shares of the headroom."""
+COLUMNS = ("network", "of_16", "rule", "of_24", "all", "compiler", "annealing")
+TITLES = ("network", "of 16", "first rule", "of 24", "of all 40", "of the compiler's 12", "annealing")
+"""Of the table: names in the file, and titles."""
+
+
+def table(folder: Path, output: Path | None) -> None:
+    """Speedups of what networks and rules place that know nothing of a network's family, and shares of the headroom.
+
+    They are printed, and written to `output`, if given, as JSON.
+    """
     linear, rows = Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2), []
-    print(
-        "| | network | of 16 | first rule | of 24 | of all 40 | annealing |\n|---|---:|---:|---:|---:|---:|---:|"
-    )
+    print("| | " + " | ".join(TITLES) + " |\n|---" + "|---:" * len(TITLES) + "|")
     for i in tested(TESTED, 0):
         family = family_of(i.name)
         policy = load_policy(path_without(folder, family))
@@ -121,10 +129,15 @@ def table(folder: Path) -> None:
         scores, free = linear.scores(np.array(rules, np.float32), i.places, None)
         of_rules = i.base / i.costs(scores, free)
         best = max(own.max(), of_rules.max())
-        rows.append([own[0], own.max(), of_rules[0], of_rules.max(), best, i.base / i.best])
-        print(f"| {i.name} | " + " | ".join(f"{value:.4f}" for value in rows[-1]) + " |", flush=True)
-    mean = np.log(rows).mean(axis=0)
+        found = (own[0], own.max(), of_rules[0], of_rules.max(), best, i.base / i.best_rule, i.base / i.best)
+        rows.append({"name": i.name, **dict(zip(COLUMNS, map(float, found), strict=True))})
+        print(
+            f"| {i.name} | " + " | ".join(f"{rows[-1][column]:.4f}" for column in COLUMNS) + " |", flush=True
+        )
+    mean = np.log([[row[column] for column in COLUMNS] for row in rows]).mean(axis=0)
     print("| share of headroom | " + " | ".join(f"{value:.2f}" for value in mean / mean[-1]) + " |")
+    if output is not None:
+        output.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def main() -> None:
@@ -133,9 +146,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("draw", "train", "test", "table"))
-    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("file", nargs="*", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--seeds", type=int, default=6000)
+    parser.add_argument("--kind", default=ZOO, choices=KINDS)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--input-noise", type=float, default=INPUT_NOISE)
@@ -145,17 +159,18 @@ def main() -> None:
     parser.add_argument("--chips", type=int, default=0, help="drawn chips for each network; 0: nnpi")
     given = parser.parse_args()
     if given.what == "draw":
-        write(given.output, range(given.seeds), given.workers)
+        write(given.output, range(given.seeds), given.kind, given.workers)
     elif given.what == "train":
         without = {name for name in given.without.split(",") if name}
-        rankers, weights = trained(read(given.file), without, given.rounds, given.input_noise, given.seed)
+        drawn = [instance for path in given.file for instance in read(path)]
+        rankers, weights = trained(drawn, without, given.rounds, given.input_noise, given.seed)
         free = {"without": sorted(without), "rounds": given.rounds, "input_noise": given.input_noise}
         policy = ranker_policy(weights, rankers, heads=("weight", "activation"), choices=3, **free)
         save_policy(given.output, policy.weights, policy.metadata)
     elif given.what == "table":
-        table(given.file)
+        table(given.file[0], given.output)
     else:
-        policy = load_policy(given.file)
+        policy = load_policy(given.file[0])
         rankers = rankers_of(policy)
         weights = ranker_weights(policy, rankers)
         without = set(policy.metadata.get("without", []))

@@ -3,7 +3,7 @@
 A network of `benchmarks.placing_pairs.drawn`'s kind is cut to a slice (a third of them), its bytes of weights, bytes
 of activations and compute times are scaled, as a whole and for half of them also op by op, and a quarter are joined
 with another one. So sizes, pressure and surroundings differ from all the networks that anybody wrote down, while the
-graphs stay those of real ones. Four in ten are on the chip file as it is.
+graphs stay those of real ones. Four in ten are on the chip file as it is. The same is done to invented networks.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.placing_invented import invented
 from benchmarks.placing_pairs import LARGEST, LEAST, chip_of, family_of, reach, sizes
+from egrl.methods.rank.gradient import regret
 from hwsim.nnpi.chip import spread
 from hwsim.nnpi.latency import latencies
 from hwsim.nnpi.placer import NnpiPlacer, place
@@ -28,11 +30,13 @@ from hwsim.nnpi.tables import Tables, build_tables, slowest_demand_bytes
 from policies.places import Places
 from workloads.errors import InputError
 from workloads.load import load
+from workloads.workload import Workload
 from workloads.zoo import MCM87
 
-CUT, SMALL = 0.5, 0.02
-"""Largest log regret that counts, and what is added to the headroom before its root."""
 STEPS = 15_000
+ZOO, INVENTED = "zoo", "invented"
+KINDS = (ZOO, INVENTED)
+"""Of drawn networks: from the zoo's, or from `benchmarks.placing_invented`."""
 SPREAD = spread(3)
 """Of the factors of `nnpi`'s variants."""
 
@@ -73,8 +77,7 @@ class Instance:
 
     def losses(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log regret of such mappings, cut, over the root of what can be gained."""
-        regret = np.minimum(np.log(self.costs(scores, free) / self.best), CUT)
-        return np.asarray(regret * (self.headroom + SMALL) ** -0.5)
+        return regret(self.costs(scores, free), self.base, self.best)
 
 
 def scaled(tables: Tables, weights: Any, activations: Any, compute: Any) -> Tables:
@@ -158,14 +161,20 @@ def _with_uses(tables: Tables) -> Tables:
     return tables._replace(last_use=last.astype(np.int64), free_start=start, free_op=dying)
 
 
-def varied(seed: int) -> Instance | None:
-    """The instance of a seed; None if it is too large, does not fit, or has less than 0.5 % to gain."""
-    rng = np.random.default_rng([17, seed])
+def varied(seed: int, kind: str = ZOO) -> Instance | None:
+    """The instance of a seed, of a kind of `KINDS`; None if it is too large, does not fit, or has little to gain."""
+    rng = np.random.default_rng([17 if kind == ZOO else 29, seed])
     names = sorted(MCM87)
 
-    def part() -> tuple[str, Tables]:
+    def network() -> tuple[str, Workload]:
+        if kind == INVENTED:
+            return INVENTED, invented(int(rng.integers(2**31)))
         name = str(rng.choice(names)) if rng.random() < 0.6 else sizes(rng)
-        tables = build_tables(load(name), chip)._replace(sigma=0.0)
+        return name, load(name)
+
+    def part() -> tuple[str, Tables]:
+        name, workload = network()
+        tables = build_tables(workload, chip)._replace(sigma=0.0)
         ops = len(tables.weight_bytes)
         if ops > LARGEST:
             raise InputError("too large")
@@ -204,11 +213,12 @@ def measured(
     return Instance(name, families, tables, *reach(tables, key, steps, restarts))
 
 
-def write(path: Path, seeds: range, workers: int) -> None:
-    """Write the instances of seeds to a file."""
+def write(path: Path, seeds: range, kind: str, workers: int) -> None:
+    """Write the instances of seeds, of a kind of `KINDS`, to a file."""
     begun = time.perf_counter()
     with ProcessPoolExecutor(workers) as pool:
-        found = [instance for instance in pool.map(varied, seeds, chunksize=8) if instance is not None]
+        drawn = pool.map(partial(varied, kind=kind), seeds, chunksize=8)
+        found = [instance for instance in drawn if instance is not None]
     path.write_bytes(pickle.dumps(found))
     print(f"{len(found)} of {len(seeds)} seeds, {time.perf_counter() - begun:.0f} s", file=sys.stderr)
 

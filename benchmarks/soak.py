@@ -6,7 +6,7 @@ Prints a table of what is promised, how it is tried, how many cases there were a
 that did; 1 where one did. Runs are forked from this process, which has loaded what they need. --small has a few cases
 of each part, for the tests; --subjects keeps the searches whose name has the text. With --out all that was tried
 stays in a folder: the same command goes on, with what is not done yet, and the table has what was done before.
-docs/explanations/reliability.md has the figures of the last long one.
+benchmarks/log/reliability.md has the figures of the last long one.
 """
 
 from __future__ import annotations

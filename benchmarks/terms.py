@@ -204,7 +204,7 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
         "",
         "| `egrl` over | "
         + " | ".join(f"{mark} evaluations each" for mark in marks)
-        + " | above, below, level |",
+        + " | above, below, within 0.005 |",
     ]
     rows.append("|---" + "|---" * len(marks) + "|---|")
     for other in others:

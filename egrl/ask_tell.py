@@ -278,7 +278,7 @@ class Search:
         if self._in_seconds not in (None, in_seconds):
             kinds = ("seconds", "evaluations") if self._in_seconds else ("evaluations", "seconds")
             raise ValueError(
-                f"tell: expected {kinds[0]} throughout, as this search was told so far, received {kinds[1]}"
+                f"tell: expected {kinds[0]} throughout, as in all results so far, received {kinds[1]}"
             )
         if isinstance(results, Evaluation):
             evaluation = _fitting(results, batch)
@@ -300,7 +300,9 @@ class Search:
         if batch._search is not self:
             raise ValueError("tell: expected a batch of this search, received one of another")
         if int(batch.proposals.tickets[0]) not in self._asked:
-            raise ValueError("tell: expected a batch that has not been told, received one that has")
+            raise ValueError(
+                "tell: expected a batch without results, received one whose results were given before"
+            )
 
     def _say_reported(self) -> None:
         """Say in the config that the caller measures, so that the model's costs are never mixed with these."""
@@ -350,7 +352,7 @@ class Search:
         """
         self._check_open("confirm")
         if not self._in_seconds or not np.isfinite(self._reported.baseline_cost):
-            raise ValueError("confirm: expected a search that was told seconds, received one that was not")
+            raise ValueError("confirm: expected a search with reported seconds, received one without")
         for name, value, least in (("contenders", contenders, 1), ("rounds", rounds, 2)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"confirm: expected {name} from {least}, received {excerpt(value)}")

@@ -103,14 +103,14 @@ def verdict(interval: Mapping[str, float] | None, scale: float = 1.0, sign: int 
     `interval` is the 95 % interval of the difference, None for fewer than two runs; `scale` is what it is a share of.
     """
     if interval is None:
-        return "not told apart (one run)"
+        return "no significant difference (one run)"
     low, high = sorted((sign * interval["low"], sign * interval["high"]))
     if low > 0:
         return "yes"
     if high < 0:
         return "no"
     within = -LEVEL * abs(scale) <= low and high <= LEVEL * abs(scale)
-    return f"level (within {LEVEL:.1%})" if within else "not told apart"
+    return f"equivalent (within {LEVEL:.1%})" if within else "no significant difference"
 
 
 def turned(interval: Mapping[str, float] | None) -> Mapping[str, float] | None:

@@ -42,12 +42,12 @@ def unsuitable(problem: Problem) -> str:
         return "its choices depend on one another"
     beyond = isinstance(problem, HasPlacement) and problem.baseline_placement() is not None
     if beyond or problem.baseline.nearest:
-        return f"no mapping is {about.baseline_name}'s"
+        return f"{about.baseline_name} is not a mapping"
     found = _measured(problem)
     if not isinstance(problem, HasModel) and found.cost[0] != found.cost[1]:
         return "its costs are noisy"
     if not np.allclose(found.reward, found.speedup**2, rtol=EQUAL):
-        return "its rewards follow from more than costs"
+        return "its rewards depend on more than costs"
     return ""
 
 

@@ -42,7 +42,7 @@ TOLERANCE = 0.05
 
 @dataclass(frozen=True)
 class MovesConfig:
-    """Settings of local moves (own choices; docs/log/egrl.md has the experiments)."""
+    """Settings of local moves (own choices; papers/egrl/log/egrl.md has the experiments)."""
 
     flip: Annotated[
         float, Doc("how often a move gives one decision another choice, relative to the other moves")

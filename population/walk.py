@@ -35,7 +35,7 @@ MARGIN = 1e-4
 
 @dataclass(frozen=True)
 class WalkConfig:
-    """Settings of a walk (own choices; docs/log/egrl.md has the experiments)."""
+    """Settings of a walk (own choices; papers/egrl/log/egrl.md has the experiments)."""
 
     sigma: Annotated[float, Doc("standard deviation of the perturbation of each weight")] = 0.02
     learning_rate: Annotated[float, Doc("step size of Adam, which moves the centre")] = 0.01

@@ -68,7 +68,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "profile_model.proposals": 3,
     },
     "ea": {"network.width": 8, "network.depth": 2, "network.attention_heads": 2},
-    "rank": {"width": 8, "training.samples": 4, "training.rounds": 20},
+    "rank": {"width": 8, "samples": 4, "training.rounds": 20},
     "es": {"network.width": 8, "network.depth": 2, "network.attention_heads": 2},
     "pg": {
         "network.width": 8,

@@ -89,7 +89,7 @@ def test_rules_are_written_as_the_package_reads_them():
 @pytest.mark.parametrize("arm", placing.ARMS)
 def test_every_arm_searches_for_as_long_as_it_is_told_to_and_never_gets_worse(arm):
     rules = [by_hand(FEATURE_NAMES, 2)] * 2
-    found = placing.run("dcgan", arm, 0, 50, rules)
+    found = placing.run("dcgan", arm, 0, 50, rules, None)
     assert list(found["best"]) == ["5", "25", "50"]
     assert 1 <= found["best"]["5"] <= found["best"]["25"] <= found["best"]["50"] or arm == "annealing"
 

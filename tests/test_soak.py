@@ -46,5 +46,5 @@ def test_a_few_answers_that_nearly_keep_to_the_protocol_go_well():
 
 
 def test_the_page_has_a_row_for_each_promise():
-    rows = table((ROOT / "docs" / "explanations" / "reliability.md").read_text(encoding="utf-8"))
+    rows = table((ROOT / "benchmarks" / "log" / "reliability.md").read_text(encoding="utf-8"))
     assert {promise.text for promise in PROMISES.values()} <= {row[0] for row in rows}

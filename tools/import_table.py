@@ -1,11 +1,13 @@
-"""Print the table of docs/guides/models.md on what importers read, count and refuse, as the code has it.
+"""Print the table that docs/guides/models.md shows: what importers read, count and refuse, as the code has it.
 
 python tools/import_table.py            prints it
-python tools/import_table.py --write    puts it into the page
+python tools/import_table.py --write    writes its file
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -35,8 +37,7 @@ from workloads.importers.vocabulary import (
     VIEWS,
 )
 
-PAGE = Path(__file__).parents[1] / "docs" / "guides" / "models.md"
-HEAD = "| kind of op | counted as | `.onnx` | `.pt2` | HLO text |"
+TABLE = Path(__file__).parents[1] / "docs" / "reference" / "data" / "operators.csv"
 PRODUCT_OPCODES = ("dot", "ragged-dot", "convolution")
 
 
@@ -46,22 +47,21 @@ def _cell(names: Iterable[str]) -> str:
 
 def _row(
     kind: str, counted: str, ops: Iterable[str], opcodes: Iterable[str] = (), calls: Iterable[str] = ()
-) -> str:
+) -> tuple[str, ...]:
     ops = set(ops) | {name for name, (same, _) in SAME_AS.items() if same in ops}
     calls = set(calls) or {name for name, op in aten.OPS.items() if op in ops}
-    return f"| {kind} | {counted} | {_cell(ops)} | {_cell(calls)} | {_cell(opcodes)} |"
+    return kind, counted, _cell(ops), _cell(calls), _cell(opcodes)
 
 
 def table() -> str:
-    """The table, in Markdown."""
+    """The table, as CSV."""
     parts = VIEWS | PARTS
     others = set(flops._OTHERS) - {*PRODUCT_OPCODES, "fft"}
     products = CONVOLUTIONS | PRODUCTS
     calls = CHAINS | {name for name, op in aten.OPS.items() if op in products}
     known = {*ELEMENTWISE, *CASTS}
     rows = [
-        HEAD,
-        "|---|---|---|---|---|",
+        ("kind of op", "counted as", "`.onnx`", "`.pt2`", "HLO text"),
         _row("products", "multiply-accumulates", products, PRODUCT_OPCODES, calls),
         _row("recurrent ops", "multiply-accumulates of all steps", RECURRENT),
         _row("norms, softmax", "vector operations", {*NORMS, *SOFTMAXES}),
@@ -79,11 +79,13 @@ def table() -> str:
             {"cond", "wrap_with_autocast", "wrap_with_set_grad_enabled", *LOOPS},
         ),
         _row("fused and quantised ops", "the ops they stand for", FUSED, ("fusion",)),
-        "| ops that ONNX defines by others | those | all that are not above | - | - |",
-        "| library calls | by shape, if named after a product | - | - | `custom-call` |",
-        "| all else | bytes, or refused | with the op's name | with the op's name | with the opcode |",
+        ("ops that ONNX defines by others", "those", "all that are not above", "-", "-"),
+        ("library calls", "by shape, if named after a product", "-", "-", "`custom-call`"),
+        ("all else", "bytes, or refused", "with the op's name", "with the op's name", "with the opcode"),
     ]
-    return "\n".join(rows) + "\n"
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(rows)
+    return written.getvalue()
 
 
 def main(argv: list[str]) -> int:
@@ -91,10 +93,7 @@ def main(argv: list[str]) -> int:
     if argv != ["--write"]:
         print(table(), end="")
         return 0
-    text = PAGE.read_text("utf-8")
-    begin = text.index(HEAD)
-    end = text.index("\n\n", begin) + 1
-    PAGE.write_text(text[:begin] + table() + text[end:], "utf-8")
+    TABLE.write_text(table(), "utf-8")
     return 0
 
 

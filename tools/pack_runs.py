@@ -1,7 +1,7 @@
 """Pack the finished runs of a reproduction into one small archive: what its report is made of, and no more.
 
-    python tools/pack_runs.py reproduce-mmap docs/results/data/mmap-runs.tar.xz
-    mkdir reproduce-mmap; tar xf docs/results/data/mmap-runs.tar.xz -C reproduce-mmap    # and back
+    python tools/pack_runs.py reproduce-mmap plugins/muzero/docs/results/data/mmap-runs.tar.xz
+    mkdir reproduce-mmap; tar xf plugins/muzero/docs/results/data/mmap-runs.tar.xz -C reproduce-mmap    # and back
 
 Checkpoints, policies and single evaluations stay behind: these runs can be reported, and not be gone on with. Of
 metrics.csv the lines are kept on which the best reward changed, and some 300 at even distances. Runs of `suite`

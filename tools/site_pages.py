@@ -1,5 +1,7 @@
-"""Hooks of `mkdocs build`: pages made from code, README.md, CHANGELOG.md and plug-ins' guides, and links to files
-beside the site.
+"""Hooks of `mkdocs build`: pages made from code, README.md, CHANGELOG.md and plug-ins' guides and documents, and
+links to files beside the site.
+
+A file in the docs/ of a plug-in has the address that it would have in the project's own docs/.
 
 Pages are read on the disk, too, where a link to a file of the code works. On the site it becomes the file's path.
 Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link. In place of one
@@ -44,6 +46,11 @@ FROM_FILES = {
         f"guides/{page.parent.name}{'' if page.stem == 'README' else f'-{page.stem}'}.md": page
         for page in sorted(ROOT.glob("plugins/*/*.md"))
     },
+    **{
+        file.relative_to(folder).as_posix(): file
+        for folder in sorted(ROOT.glob("plugins/*/docs"))
+        for file in sorted(folder.rglob("*.*"))
+    },
 }
 TABLE = re.compile(r"^\[[^\]]*\]\(([^)\s]+\.csv)\)$", flags=re.MULTILINE)
 CODE = re.compile(r"(?<=\n\n)\[[^\]]*\]\(([^)\s]+\.(?:py|sh))\)$", flags=re.MULTILINE)
@@ -53,7 +60,7 @@ FENCE_OR_LINK = re.compile(r"^```.*?^```$|\[([^\]]*)\]\(([^)\s]+)\)", flags=re.D
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that the folder does not have."""
     for name, path in FROM_FILES.items():
-        files.append(File.generated(config, name, content=path.read_text(encoding="utf-8")))
+        files.append(File.generated(config, name, abs_src_path=str(path)))
     for name, make in MADE.items():
         files.append(File.generated(config, name, content="\n".join(make())))
     return files
@@ -80,9 +87,10 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             path = DOCS / made if path == source else path
         if path.is_relative_to(DOCS):
             return f"[{text}]({os.path.relpath(path, at.parent)}{hash_}{anchor})"
-        return text if "/" in text or " " in text else f"`{path.relative_to(ROOT)}`"
+        words = "log" in path.parts or "/" in text or " " in text
+        return text if words else f"`{path.relative_to(ROOT)}`"
 
-    shown = TABLE.sub(lambda match: f"{_table(at.parent / match[1])}\n\n{match[0]}", markdown)
+    shown = TABLE.sub(lambda match: f"{_table(beside / match[1])}\n\n{match[0]}", markdown)
     shown = CODE.sub(lambda match: from_code((beside / match[1]).resolve()), shown)
     return FENCE_OR_LINK.sub(linked, shown)
 

@@ -228,9 +228,9 @@ def _effect(row: Mapping[str, Any]) -> str:
 
 def _beyond(beyond: Mapping[str, Any]) -> list[str]:
     if not beyond["effects"]:
-        return ["a chip file can state all that was found, except factors of single ops"]
+        return ["the chip file has all that was found, except factors of single ops"]
     lines = [
-        f"found, but a chip file has no entry for it: {', '.join(beyond['effects'])},"
+        f"found, but a chip file cannot express it: {', '.join(beyond['effects'])},"
         f" {beyond['share_of_cost']:.1%} of the cost on average"
     ]
     return lines + [f"  {_constant(row)}" for row in beyond["terms"]]
@@ -267,11 +267,11 @@ def _errors(report: Mapping[str, Any]) -> list[str]:
     off = [f"{row['kind']} by {row['fitted']:.0%}" for row in report["kinds"] if row["fitted"] > FAR_OFF]
     if off:
         lines.append(
-            f"still off by more than {FAR_OFF:.0%}: {', '.join(off)}; the model lacks what decides these ops on the"
-            " board: trust no placement that hangs on them"
+            f"still off by more than {FAR_OFF:.0%}: {', '.join(off)}: the model lacks an effect that decides these"
+            " ops on the board; do not rely on placements that depend on them"
         )
     if is_worse(report):
-        lines.append("the fitted file predicts worse than the one before: keep that one")
+        lines.append("the fitted file predicts worse than the original: keep the original")
     return lines
 
 

@@ -135,8 +135,8 @@ def advice(report: Mapping[str, Any], seconds: float) -> str:
     name, align = memory["memory"], report["align_bytes"]
     if memory["fullest_bytes"] > memory["capacity_bytes"]:
         return (
-            f"next: {name} holds too much at one step, whatever the addresses: search on this chip, egrl run --start"
-            " FILE with this mapping; what a run finds fits"
+            f"next: {name} holds too much at one step, whatever the addresses; egrl run --start FILE, with this"
+            " mapping, finds one that fits"
         )
     smaller = f"give {name} {memory['over_bytes']:,} bytes less in a copy of the chip file, and run the search with it"
     if memory["verdict"] == "impossible" and align > 1:

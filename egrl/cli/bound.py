@@ -88,7 +88,7 @@ def command(
         report, best = bound_report(subject, limit_s, seed or 0, given, proved)
         text = text_of
     if shipped is not None:
-        report["remarks"].insert(0, "bound and best mapping are the package's; --prove solves the model anew")
+        report["remarks"].insert(0, "bound and best mapping ship with egrl; --prove solves the model again")
     try:
         if written is not None:
             atomic.write_named(written, mapping_file.dumps(subject, best))
@@ -185,8 +185,8 @@ def text_of(report: dict[str, Any], about: About) -> str:
     """The certificate for people; `about` has the problem's words."""
     from egrl.runs.text import (
         OPTIMAL,
-        baseline_text,
         better,
+        compared,
         cost_text,
         percent_up,
         rule_text,
@@ -196,8 +196,8 @@ def text_of(report: dict[str, Any], about: About) -> str:
     )
 
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
-    baseline_name, rule = short_baseline_text(about), baseline_text(about, baseline["rule"])
-    label, detail = baseline_name.removeprefix("the "), rule if about.stands_for else baseline["rule"]
+    baseline_name = short_baseline_text(about)
+    label, detail = baseline_name.removeprefix("the "), baseline["rule"]
     if len(label) > LONGEST_LABEL:
         label, detail = "baseline", baseline_name
     named = "" if detail == label else f" ({detail})"
@@ -206,18 +206,19 @@ def text_of(report: dict[str, Any], about: About) -> str:
     if abs(report["gap"]) <= OPTIMAL:
         gap = "none: the best known is proven to be the best possible"
     else:
-        gap = f"{percent_up(report['gap'])}: the best known is within this of the best possible"
+        gap = f"{percent_up(report['gap'])}: the best known is within that of the best possible"
     said = verdict({**report, "best": best, "about": table_of(about)})
     rules = rule_text(baseline)
     lines = [
         f"{report['workload']} on {report['chip']}: no mapping is {better(unit)} than"
         f" {cost_text(report['bound'], unit)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {best['speedup']:.4f}x {baseline_name}",
+        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}),"
+        f" {compared(best['speedup'], baseline_name, unit)}",
         f"  {label:<12}{cost_text(baseline['cost'], unit)}, {above}{named}",
-        *([f"  rules       {rules}"] if rules else []),
+        *([f"  heuristics  {rules}"] if rules else []),
         f"  gap         {gap}",
-        *([f"  verdict     {said}"] if said else []),
+        *([f"  limit       {said}"] if said else []),
     ]
     if "written" in report:
         lines.append(f"  written     {report['written']}: the best mapping known")

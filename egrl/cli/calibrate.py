@@ -21,7 +21,10 @@ MOST_FOLDS = 20
     "-o", "--output", required=True, help="the fitted chip file to write (.toml); it names the chip"
 )
 @click.option(
-    "--measure", type=int, default=0, help="first measure this many further mappings, those that say most [0]"
+    "--measure",
+    type=int,
+    default=0,
+    help="first measure this many further mappings, the most informative ones [0]",
 )
 @click.option("--evaluator", default="", help="with --measure: the command that measures, as of `egrl run`")
 @click.option("--workers", type=int, default=1, help="with --measure: number of boards [1]")

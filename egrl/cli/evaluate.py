@@ -142,7 +142,7 @@ def text_of(
     about, baseline = text.about_of(report), report["baseline"]
     if measured:
         score = (
-            f"measured: {measured['speedup']:.4f}x {text.baseline_text(about, baseline['rule'])},"
+            f"measured: {text.compared(measured['speedup'], text.baseline_text(about, baseline['rule']))},"
             f" {cost_text(measured['cost'], 's')}, by {measured['by']}"
         )
         lines.append(f"{score}\nthe table below is computed from the chip file, not measured\n")
@@ -155,7 +155,7 @@ def text_of(
     costs = f"{cost_text(report['cost'], unit)} instead of {cost_text(baseline['cost'], unit)}"
     best = {"speedup": report["speedup"], "bound_by": report["bound_by"]}
     said = [
-        f"{what}: {report['speedup']:.4f}x {text.baseline_text(about, baseline['rule'])}"
+        f"{what}: {text.compared(report['speedup'], text.baseline_text(about, baseline['rule']), unit)}"
         + (", by the chip file" if measured else ""),
         costs + _rule(about, baseline["rule"]),
         f"reward {report['reward']:.4f}" if rewarded else "",

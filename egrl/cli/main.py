@@ -32,7 +32,7 @@ from workloads.errors import InputError
 
 COMMANDS: dict[str, str] = {
     "run": "search for the best mapping of a workload",
-    "watch": "how running searches go on, from another terminal",
+    "watch": "the progress of running searches, from another terminal",
     "compare": "compare methods: a table and curves over seeds",
     "transfer": "place a trained policy on other workloads, with no training",
     "pretrain": "train one policy on many workloads",

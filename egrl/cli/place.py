@@ -24,7 +24,7 @@ from workloads.errors import InputError
 @click.option(
     "--no-model",
     is_flag=True,
-    help="ask no model: the network's own mapping, not the best of all here",
+    help="evaluate nothing: the network's own mapping, not the best of all by the model",
 )
 @flags.use("baseline")
 @click.option("-o", "--output", help="write the mapping to this file")
@@ -107,23 +107,23 @@ def _gap(problem: Problem, cost: float) -> float | None:
 
 def text_of(report: dict[str, Any], problem: Problem) -> str:
     """The answer for people."""
-    from egrl.runs.text import baseline_text, cost_text, percent_up
+    from egrl.runs.text import baseline_text, compared, cost_text, percent_up
 
     took, count = f"{report['seconds'] * 1e3:.0f} ms", report["candidates"]
     head = f"{report['workload']} on {report['chip']}: "
     rule = baseline_text(problem.about, report["baseline"]["rule"])
-    source = report["source"] if count == 1 else f"{report['source']}, the best of {count}"
+    made = f"by {report['source']}" if count == 1 else f"the best of {count} mappings ({report['source']})"
     lines = []
     if "cost" not in report:
-        lines.append(f"{head}placed by {source} in {took}; no model was asked")
+        lines.append(f"{head}placed {made} in {took}, not evaluated by a model")
     elif report["source"] == "baseline":
         none = "the policy is no" if count == 1 else f"none of {count} rankings is"
-        lines.append(f"{head}{none} faster than {rule} ({took}): its mapping is kept")
+        lines.append(f"{head}{none} faster than {rule} ({took}), whose mapping is kept")
     else:
         cost = cost_text(report["cost"], report["unit"])
-        lines.append(f"{head}{cost}, {report['speedup']:.4f}x {rule}, by {source}, in {took}")
+        lines.append(f"{head}{compared(report['speedup'], rule, report['unit'])}\n{cost}, {made}, in {took}")
     if report.get("gap") is not None:
-        lines.append(f"at most {percent_up(report['gap'])} is left to gain (proven)")
+        lines.append(f"within {percent_up(report['gap'])} of the best possible (proven)")
     if "written" in report:
         lines.append(f"written: {report['written']}")
     return "\n".join(lines)

@@ -23,7 +23,7 @@ from egrl.cli.output import interrupted
 @click.option(
     "--validation",
     metavar="W[,W2…]",
-    help="workloads that choose among the policies saved on the way [those trained on]",
+    help="validation workloads: the saved policy that is best on them is kept [those trained on]",
 )
 @click.option("--method", default="es", help="how to train: es, rank, ppo, or a plug-in's [es]")
 @flags.budget("1000 generations", "over all workloads")
@@ -37,7 +37,7 @@ from egrl.cli.output import interrupted
     "--finetune",
     type=int,
     default=0,
-    help="evaluations with which each saved policy also goes on on each validation workload [0: none]",
+    help="also fine-tune each saved policy on each validation workload, with so many evaluations [0: none]",
 )
 @click.option("--seed", type=int, default=0, help="seed of everything random [0]")
 @flags.use("problem", "chip")
@@ -133,11 +133,11 @@ def _tell(found: Mapping[str, Any], out: Path) -> None:
     chosen, first = found["chosen"], found["steps"][0]
     click.echo(
         f"{chosen['speedup']:.4f}x {found['rival']} on {', '.join(found['chosen_on'])} (geometric mean), by the"
-        f" policy of generation {chosen['generation']}; the first had {first['chosen_on']:.4f}x\n"
+        f" policy of generation {chosen['generation']}; the first policy had {first['chosen_on']:.4f}x\n"
         f"{found['evaluations']} evaluations, {found['seconds']:.0f} s\npolicy: {out / 'policy.safetensors'}"
     )
     if tuned := found.get("chosen_finetuned"):
         click.echo(
             f"{tuned['speedup']:.4f}x after {tuned['evaluations']} evaluations there, from the policy of generation"
-            f" {tuned['generation']}\nto go on from: {out / 'policy-finetune.safetensors'}"
+            f" {tuned['generation']}\nto start from: {out / 'policy-finetune.safetensors'}"
         )

@@ -86,7 +86,7 @@ def changes_hint(result: Result) -> str:
     if mapping is None or result.speedup <= 1 or unsuitable(problem) or problem.judge(mapping):
         return ""
     if "evaluator" in result.summary:
-        return f"which changes matter only the chip file's model says: egrl simplify {result.folder}"
+        return f"next: egrl simplify {result.folder} says which changes matter, by the chip file's model"
     costs, rows = Costs(problem), np.repeat(mapping[None], BATCH, axis=0)
     costs(rows)  # the first call loads kernels
     begun = clock()
@@ -119,7 +119,7 @@ def changes_hint(result: Result) -> str:
 )
 @click.option(
     "--ablation",
-    help="without this part of the method, one of its setting `ablation`: see `egrl list settings METHOD`",
+    help="leave out this part of the method; `egrl list settings METHOD` lists them under `ablation`",
 )
 @click.option(
     "--report",

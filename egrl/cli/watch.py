@@ -1,4 +1,4 @@
-"""egrl watch: how running searches go on, from another terminal."""
+"""egrl watch: the progress of running searches, from another terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from workloads.errors import InputError
 from workloads.files import read_text
 
 
-@click.command(name="watch", short_help="how running searches go on, from another terminal")
+@click.command(name="watch", short_help="the progress of running searches, from another terminal")
 @click.argument("runs", nargs=-1, required=True)
 @click.option("--every", type=float, default=2.0, help="seconds between looks [2]")
 @click.option("--once", is_flag=True, help="look once, and end")

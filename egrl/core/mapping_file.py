@@ -289,8 +289,8 @@ def check_size(node: str, head: str, size: object, where: str, space: Space) -> 
     own = int(space.size_bytes[space.nodes.index(node), space.heads.index(head)])
     if str(size) != str(own):
         raise InputError(
-            f"{where}: {SIZE} of the {head} of {node!r}: expected {own}, found {str(size)[:60]}; its address is that of"
-            f" another network or width (without {OFFSET} the place alone is read)"
+            f"{where}: {SIZE} of the {head} of {node!r}: expected {own}, found {str(size)[:60]}; its address is for"
+            f" another network or width of numbers (leave out {OFFSET} to read the places alone)"
         )
 
 

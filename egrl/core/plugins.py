@@ -218,7 +218,7 @@ def check_settings(outside: Outside, config: Any) -> type:
         raise outside.refuse(f"settings that are no dataclass: {config!r}")
     for entry in dataclasses.fields(config):
         if entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
-            raise outside.refuse(f"settings of which one has no default: {config.__name__}.{entry.name}")
+            raise outside.refuse(f"settings with a field that has no default: {config.__name__}.{entry.name}")
     return config
 
 

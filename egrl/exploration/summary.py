@@ -86,8 +86,8 @@ def _workload(explored: Explored) -> dict[str, Any]:
 
 def _stand_in(problem: Problem) -> list[str]:
     """The baseline, if it is a rule that stands in for something else."""
-    named = baseline_text(problem.about, problem.baseline.name).removeprefix("the rule ")
-    return [f"the rule is {named}"] if problem.about.stands_for else []
+    named = baseline_text(problem.about, problem.baseline.name)
+    return [f"the baseline is {named}"] if problem.about.stands_for else []
 
 
 def line_of(grid: Grid, axis: int) -> list[int]:

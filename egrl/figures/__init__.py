@@ -57,7 +57,7 @@ FIGURES: dict[str, tuple[str, str]] = {
         "egrl.figures.explore:draw",
     ),
     "breakdown": (
-        "what bounds each op, compiler and best; who gained and lost",
+        "what limits each op, compiler and best; which ops gained and lost",
         "egrl.figures.mappings:draw_breakdown",
     ),
 }

@@ -68,7 +68,7 @@ def cut(curves: Sequence[Curve], paths: Sequence[Path]) -> list[str]:
 def unconfirmed(curves: Sequence[Curve], runs: Sequence[PlottedRun]) -> list[str]:
     """A line about each run on a noisy board whose best was not measured afresh as it went."""
     return [
-        f"{run.path}: the best as it was measured, its luck included: nothing was measured afresh"
+        f"{run.path}: the best single measurement, which noise flatters: nothing was measured again"
         for curve, run in zip(curves, runs, strict=True)
         if curve.low is None and (run.summary.get("evaluator") or {}).get("noise")
     ]

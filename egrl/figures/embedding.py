@@ -95,8 +95,8 @@ def _remarks(runs: Sequence[PastRun], past: Sequence[Evaluations], best: NDArray
     ]
     if best.min() <= 1 + WITHIN:
         found.append(
-            f"of the best mappings {int((best <= 1 + WITHIN).sum())} of {len(best)} are no faster than"
-            f" {1 + WITHIN:g}x the compiler: the groups differ less in speed than in when they were found"
+            f"{int((best <= 1 + WITHIN).sum())} of the {len(best)} best mappings are at most {1 + WITHIN:g}x as fast as"
+            " the compiler's: the two groups hardly differ in speed"
         )
     for run, kept in zip(runs, past, strict=True):
         if kept.ticket[0] > 0:

@@ -119,7 +119,7 @@ def draw_breakdown(runs: Sequence[PastRun]) -> Drawing:
     explain = explainer(problem, OpTimes)
     if explain is None:
         raise InputError(
-            f"plot breakdown: expected a problem that can say where its costs come from, found {problem.about.name!r}"
+            f"plot breakdown: expected a problem that explains its costs, found {problem.about.name!r}"
         )
     explained = {name: explain(mapping).ops for name, mapping in shown.mappings().items()}
     before, after = (
@@ -219,8 +219,7 @@ def draw_layout(runs: Sequence[PastRun]) -> Drawing:
     problem = shown.run.problem
     if not isinstance(problem, HasLifetimes):
         raise InputError(
-            "plot layout: expected a problem that can say where its tensors live and when, found"
-            f" {problem.about.name!r}"
+            f"plot layout: expected a problem with lifetimes of tensors, found {problem.about.name!r}"
         )
     memories = allocate(problem, shown.run.best_mapping(), ALIGN_BYTES, SECONDS, SEED)
     layouts = [_layout(problem, memory) for memory in memories]
@@ -288,7 +287,7 @@ def draw_utilisation(runs: Sequence[PastRun]) -> Drawing:
         return draw_shares(shown, problem)
     if not isinstance(problem, HasOccupancy):
         raise InputError(
-            f"plot utilisation: expected a problem that can say what its memories hold, found {problem.about.name!r}"
+            f"plot utilisation: expected a problem that reports the use of its memories, found {problem.about.name!r}"
         )
     mappings = shown.mappings()
     held = {name: problem.occupancy(mapping) for name, mapping in mappings.items()}

@@ -141,7 +141,7 @@ def check_comparable(runs: Sequence[PlottedRun]) -> None:
         rules_only = first.measured and other.measured
         if left.get("rule") != right.get("rule") or not (left.get("cost") == right.get("cost") or rules_only):
             refusal = _different("one baseline", (first, left.get("rule")), (other, right.get("rule")))
-            advice = "run both" if rules_only else "hold them against one mapping"
+            advice = "run both" if rules_only else "compare them with one mapping"
             raise InputError(f"{refusal}; {advice} with --baseline FILE")
         same = all(_part(first, "problem.").get(k) == v for k, v in _part(other, "problem.").items())
         if same and first.summary["fingerprint"] != other.summary["fingerprint"]:
@@ -336,7 +336,7 @@ def check_alike(figure: str, problem: Problem) -> None:
     """InputError where two mappings are not alike by their numbers: where they are the rules of plans."""
     if not problem.about.alike:
         raise _refusal(
-            figure, problem, "mean another thing in each mapping; `egrl plot curves` draws its runs"
+            figure, problem, "mean something else in each mapping; `egrl plot curves` draws its runs"
         )
 
 
@@ -344,13 +344,13 @@ def check_places(figure: str, problem: Problem) -> None:
     """InputError where the choices of a problem are no places, but the rules of a plan or the actions of a game."""
     check_alike(figure, problem)
     if not problem.about.place:
-        what = "are no places; `egrl plot layout` draws where they lead"
-        raise _refusal(figure, problem, what if isinstance(problem, HasPlacement) else "are no places")
+        what = "are not places; `egrl plot layout` draws where they lead"
+        raise _refusal(figure, problem, what if isinstance(problem, HasPlacement) else "are not places")
 
 
 def _refusal(figure: str, problem: Problem, what: str) -> InputError:
     return InputError(
-        f"plot {figure}: expected a problem whose mappings say where things lie, found {problem.about.name!r}, whose"
+        f"plot {figure}: expected a problem whose choices are places, found {problem.about.name!r}, whose"
         f" choices {what}"
     )
 

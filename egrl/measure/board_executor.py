@@ -295,7 +295,7 @@ class BoardExecutor:
                 return
 
     def _give_up(self, board: RetryingBoard, job: Job, reason: str) -> None:
-        self.log(f"a board is given up: {reason}")
+        self.log(f"a board is no longer used: {reason}")
         with self._lock:
             self.living.remove(board)
             self._queue.appendleft(job)

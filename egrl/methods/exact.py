@@ -45,7 +45,7 @@ class ExactConfig:
         Le(1e6),
         Doc(
             "time limit of the solve; the bound reached by then counts. Default: 60, or the run's --seconds"
-            " where the model is solved little by little"
+            " where the model is solved in steps"
         ),
     ] = None
     threads: Annotated[int, Ge(1), Le(1024), Doc("threads of a solve that goes on little by little")] = 2

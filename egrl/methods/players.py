@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egrl.core import plugins
+from egrl.core.from_rules import rules_of
 from egrl.core.plugins import check_installed
 from egrl.methods import policy_fit
 from hwsim.capabilities import HasPlacer
@@ -156,6 +157,30 @@ def shipped_mappings(problem: Problem, where: str = "place") -> tuple[Mapping16,
         what = "that rules ship for" if isinstance(problem, HasPlacer) else "that places tensors by rank"
         raise InputError(f"{where}: expected a problem {what}, such as nnpi, found {problem.about.name}")
     return made, sources
+
+
+OF_RULES, OF_SHIPPED = 4, 8
+"""Of `--start rules`: mappings of the problem's own rules, and of shipped rankings, where some ship."""
+
+
+def first_mappings(problem: Problem) -> list[Mapping16]:
+    """What `--start rules` measures first, int16 [N, H] each: the baseline and the rules that the problem knows.
+
+    Where rankings ship for it, these are its four best rules and the eight best of what the rankings place, by the
+    problem's own model. InputError if the problem knows no rules.
+    """
+    baseline, *of_rules = rules_of(problem)
+    made = np.concatenate([placed_by_network(problem), placed_by_rules(problem)])
+    if not len(made):
+        return [baseline, *of_rules]
+    chosen = [baseline]
+    for mappings, count in ((np.stack([baseline, *of_rules]), OF_RULES), (made, OF_SHIPPED)):
+        cost = problem.evaluate(mappings, np.zeros(len(mappings), np.uint64)).cost
+        known = {mapping.tobytes() for mapping in chosen}
+        best = [mappings[row] for row in np.argsort(cost, kind="stable")]
+        fresh = {mapping.tobytes(): mapping for mapping in best if mapping.tobytes() not in known}
+        chosen += list(fresh.values())[:count]
+    return chosen
 
 
 def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> Placed:

@@ -13,12 +13,13 @@ The portfolios that have names.
 
     egrl   profile model, twin, and population and learner (Algorithm 2)
     ea     the population alone, without a learner (EGRL's ablation, section 4)
-    pg     the discrete SAC learner alone (EGRL's ablation, section 4)
+    pg     the learner alone (EGRL's ablation, section 4, whose learner is SAC)
 
 The profile model takes turns where evaluations have profiles, the twin where a board measures; in `ea` and `pg` they do
 if settings ask for them. `--preset paper` leaves both out: what remains is Algorithm 2 alone.
 
-`pg` has 21 rollouts a round and, as in the paper, a gradient step an evaluation: nobody else searches there.
+`pg` has 21 rollouts per round and, where its learner is SAC, a gradient step per evaluation as in the paper: nobody
+else searches there.
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.credit import PROFILE_MODEL, TWIN, Member
 from egrl.methods.egrl.algorithm2 import Algorithm2
-from egrl.methods.egrl.config import PAPER_LEARNER, PAPER_POPULATION, LearnerConfig, PolicyConfig
+from egrl.methods.egrl.config import (
+    PAPER_LEARNER,
+    PAPER_POPULATION,
+    LearnerConfig,
+    PolicyConfig,
+    RankLearnerConfig,
+)
 from egrl.methods.egrl.first_population import Parts
 from egrl.methods.egrl.ranking import names_choices, network_of, ranking_of
 from egrl.methods.profile_model.choice import profile_model_of
@@ -238,7 +245,9 @@ class PgConfig(PortfolioConfig):
     """Settings of PG."""
 
     learner: Annotated[LearnerConfig, Doc("the learner")] = field(
-        default_factory=lambda: LearnerConfig(rollouts=GENERATION, gradient_steps=1.0)
+        default_factory=lambda: LearnerConfig(
+            rank=RankLearnerConfig(rollouts=GENERATION), rollouts=GENERATION, gradient_steps=1.0
+        )
     )
 
 

@@ -15,7 +15,7 @@ from hwsim.problem import Mapping16, Problem
 from hwsim.sections import Bars, Box, Cell, Line, Lines, MemoryMap, MemoryMaps, Section, Table
 
 BEST = "the best"
-GAINED = "What gained the time"
+GAINED = "Where time was gained"
 LEAST_S = 1e-12
 """Less than this is rounding."""
 MOST_PARTS = 40
@@ -51,7 +51,7 @@ def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -
         most = members[int(np.argmax(np.abs(own)))]
         faster, slower = float(own[own > 0].sum()), float(-own[own < 0].sum())
         name = f"{after.ops[most].name} ({cost_text(abs(float(change[most])), 's')} {_word(change[most])})"
-        moved = ", ".join(moves) or "nothing of their own"
+        moved = ", ".join(moves) or "none of their own tensors"
         rows.append(
             [
                 moved,
@@ -134,7 +134,7 @@ def _causes(before: OpTimes, after: OpTimes, over: str) -> Bars:
     }
     says = (
         "Each op's time counts for what takes longest in it: moving data through one of the memories, computing on an"
-        " engine, or starting the op (overhead). That may be something else than before."
+        " engine, or starting the op (overhead). This may differ between the two mappings."
     )
     return Bars("What bounds the time", says, names, series, "s")
 
@@ -142,7 +142,7 @@ def _causes(before: OpTimes, after: OpTimes, over: str) -> Bars:
 def _chips(before: Partition, after: Partition, over: str) -> list[Section]:
     says = (
         f"{after.bottleneck.capitalize()} sets the pace, {cost_text(after.cost_s, 's')} per sample; of {over} it is"
-        f" {before.bottleneck}, {cost_text(before.cost_s, 's')}. What gains is an even load."
+        f" {before.bottleneck}, {cost_text(before.cost_s, 's')}. An even load is faster."
     )
     count = len(after.chips)
     used = [i for i in range(count) if before.chips[i].nodes or after.chips[i].nodes]
@@ -153,7 +153,7 @@ def _chips(before: Partition, after: Partition, over: str) -> list[Section]:
         says += f" {count - len(used)} of {count} chips have nothing in either and are left out."
     return [
         Bars(
-            "What gained the time: chips",
+            "Where time was gained: chips",
             says,
             names,
             {label: [chip.busy_s for chip in chips] for label, chips in both.items()},

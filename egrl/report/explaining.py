@@ -57,9 +57,9 @@ def explaining(run: PastRun, best: Mapping16) -> Explaining:
     fitted, error, before, count = found
     says = (
         f"These times are those of a chip file that was fitted to the {count} mappings that the board measured, not the"
-        f" board's own. Of mappings that the fit has not seen it is off by {error:.1%}, the chip file as it was by"
-        f" {before:.1%} (root mean square). By it the best is {_speedup(fitted, best):.4f}x; the board measured"
-        f" {measured:.4f}x."
+        f" board's own. On mappings it was not fitted to it is off by {error:.1%}, the original chip file by"
+        f" {before:.1%} (root mean square). For the best mapping it predicts {_speedup(fitted, best):.4f}x; the board"
+        f" measured {measured:.4f}x."
     )
     return Explaining(fitted, says)
 

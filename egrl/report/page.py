@@ -234,7 +234,7 @@ def glossary(about: About, sections: Sequence[Section], rule: str, given: bool) 
         for word, meaning in MEANINGS.items()
         if all(part in said or f"{part}s" in said for part in word.split())
     ]
-    name = f"{about.baseline_name}, the rule" if about.stands_for else about.baseline_name
+    name = f"{about.baseline_name}, the baseline" if about.stands_for else about.baseline_name
     return Table(
         TITLE,
         "",
@@ -248,8 +248,8 @@ def _baseline_words(about: About, rule: str, given: bool) -> str:
         return f"{about.baseline_name}, which --baseline names"
     if about.stands_for:
         return (
-            f"that of the rule '{rule}', our stand-in for {about.stands_for}: none was run; --baseline FILE takes what"
-            " yours makes instead"
+            f"that of the built-in baseline heuristic '{rule}', which takes the place of {about.stands_for}; give the"
+            " mapping that yours makes by --baseline FILE"
         )
     if about.baseline_name == "the compiler":
         return "what the chip's compiler would choose by its own rules"
@@ -313,9 +313,9 @@ def _changes(found: Simplified) -> Table:
         ("of the gain", ""),
     ]  # fmt: skip
     says = (
-        f"{counted(len(rows), 'change')} keep {percent(float(found.front.kept[found.at]))} of the gain. Changes of one"
-        " step need one another; what it buys comes on top of the steps before it, without which it need not run."
-        " `egrl simplify` looks longer, and writes the mapping."
+        f"{counted(len(rows), 'change')} keep {percent(float(found.front.kept[found.at]))} of the gain. The"
+        " changes of one step belong together. A step needs the steps before it, and saves what is said on top of them."
+        " `egrl simplify` searches longer, and writes the mapping."
     )
     return Table(CHANGES, says, columns, rows)
 

@@ -85,7 +85,8 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
         else "The best so far."
     )
     if any(line.low and not line.dots for line in lines):
-        says += " The best of many noisy measurements is lucky, too; what was measured afresh holds (95% intervals)."
+        says += " The best of many noisy measurements is partly luck; what was measured again is reliable"
+        says += " (95% intervals)."
     return Lines("The search", says, "evaluations", f"speedup over {baseline_name}", lines, levels)
 
 
@@ -188,7 +189,7 @@ def predictions(run: PastRun, found: Evaluations) -> list[Lines]:
         )
         lines.append(line)
         said.append(
-            f"the twin, which of each had seen what was measured before, is off by {_error(line)} in the median"
+            f"the twin, which predicts each from those measured before it, is off by {_error(line)} in the median"
         )
     if run.options.evaluator and isinstance(run.problem, HasModel):
         model = run.problem

@@ -34,10 +34,7 @@ def trace(run: PastRun) -> dict[str, Any]:
     sections = [*memory(problem, best), *(problem.sections(best) if isinstance(problem, HasSections) else ())]
     found = [section for section in sections if isinstance(section, MemoryMaps)]
     if not found:
-        raise InputError(
-            "trace: expected a problem that can say where its tensors live and when, found"
-            f" {problem.about.name!r}"
-        )
+        raise InputError(f"trace: expected a problem with lifetimes of tensors, found {problem.about.name!r}")
     maps = [(each, section) for section in found for each in section.maps if each.label == BEST]
     begins = _microseconds(maps[0][0].edges, maps[0][1].unit)
     events = _named(STEPS, f"{maps[0][1].step}s", {1: "in order"})

@@ -84,7 +84,7 @@ def allocate(
     """
     if not isinstance(problem, HasLifetimes):
         raise InputError(
-            f"allocate: expected a problem that can say where its tensors live and when, found {problem.about.name!r}"
+            f"allocate: expected a problem with lifetimes of tensors, found {problem.about.name!r}"
         )
     lifetimes = problem.lifetimes(mapping)
     given = fixed or {}

@@ -141,14 +141,14 @@ def _conclude(
     problem, archive, seconds = run.problem, run.context.archive, run.config.run.bound_seconds
     baseline_cost, table, complete = None, None, end != summary.USER
     notes: tuple[str, ...] = ()
-    with progress.note_if_slow("measuring the best again, in turn with the baseline", quiet):
+    with progress.note_if_slow("measuring the best again, alternating with the baseline", quiet):
         if boards is not None:
             measured = name_the_best(boards, archive, reached, complete)
             baseline_cost, table = measured.baseline_cost, measured.evaluator
         elif complete and (raced := race_the_best(problem, archive, reached)) is not None:
             baseline_cost, notes = raced.baseline_cost, raced.notes
     if boards is None:
-        with progress.note_if_slow("undoing what buys nothing", quiet):
+        with progress.note_if_slow("undoing changes that gain nothing", quiet):
             reached = nearest_best(problem, reached, run.method.proves)
     for text in notes:
         progress.note(text, quiet)

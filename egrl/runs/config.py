@@ -117,7 +117,7 @@ class RunOptions:
         str,
         PRINTABLE,
         Doc(
-            "the mapping FILE that speedups are over, your compiler's say; default: the problem's own baseline"
+            "mapping FILE that speedups are relative to, such as your compiler's; default: the problem's own baseline"
         ),
     ] = ""
     init: Annotated[str, PRINTABLE, Doc("begin with this saved policy (RUN/policies/….safetensors)")] = ""
@@ -139,8 +139,8 @@ class RunOptions:
         str,
         PRINTABLE,
         Doc(
-            "stop when the best is within this share (0.5% or 0.005) of a bound that is proved beside the search;"
-            " default: stop at an optimum that is proven at the start; never: go on there"
+            "stop when the best is within this share (0.5% or 0.005) of a bound, which a second process proves;"
+            " default: stop only at an optimum that is proven at the start; never: not even there"
         ),
     ] = ""
     exact_seconds: Annotated[float, Gt(0), Doc("time limit of the solve for --start exact")] = 30.0
@@ -352,15 +352,13 @@ def words_of_requests(requests: int, evaluations: int, method: str) -> str:
     """A budget in words: what of it goes where, and what is lost where it is below `FEW`."""
     others = requests - evaluations
     text = (
-        f"--requests {requests}: {evaluations} evaluations; the baseline and measuring the best afresh take the other"
-        f" {others}, at most"
+        f"--requests {requests}: {evaluations} evaluations; measuring the baseline, and the best again, takes at most"
+        f" the other {others}"
     )
     if requests >= FEW:
         return text
-    model = (
-        f", and the model of the board that {method} learns has little to go by" if method in LEARNING else ""
-    )
-    return f"{text}; with fewer than {FEW} the best is named by one measurement of each mapping{model}"
+    model = f", and the model of the board that {method} learns has little data" if method in LEARNING else ""
+    return f"{text}; with fewer than {FEW} the best is chosen by one measurement of each mapping{model}"
 
 
 def _naming(contenders: int, rounds: int) -> int:

@@ -28,6 +28,7 @@ from egrl.runs.text import (
     about_of,
     baseline_table,
     baseline_text,
+    compared,
     cost_text,
     counted,
     distance,
@@ -388,8 +389,8 @@ class Result:
 
     def __repr__(self) -> str:
         what = f"{self.problem.about.workload} on {self.problem.about.chip}"
-        baseline_name = baseline_text(self.problem.about, self.problem.baseline.name)
-        found = "nothing valid" if self.mapping is None else f"{self.speedup:.4f}x {baseline_name}"
+        about, baseline = self.problem.about, baseline_text(self.problem.about, self.problem.baseline.name)
+        found = "nothing valid" if self.mapping is None else compared(self.speedup, baseline, about.unit)
         sure = self.interval
         between = "" if sure is None else f"95% interval {sure[0]:.4f}x to {sure[1]:.4f}x"
         parts = [found, between, distance(self.gap), counted(self.summary["evaluations"], "evaluation")]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from egrl.core import atomic, loop, mapping_file
 from egrl.core.archive import Archive
-from egrl.core.from_rules import FromRules, rules_of
+from egrl.core.from_rules import FromRules
 from egrl.core.mapping_file import PLACE
 from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
@@ -138,7 +138,7 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         options.generation_evals,
         model_use=use,
         seconds=options.seconds,
-        rules=rules_of(problem) if options.start == "rules" else (),
+        rules=_rules(problem) if options.start == "rules" else (),
         costs=Costs(bool(options.evaluator) or problem.about.measured),
     )
     build = partial(definition.build, config=resolved.method)
@@ -214,6 +214,12 @@ def check_device(name: str) -> str:
             f"--device {name}: expected cpu, or a device that PyTorch {torch.__version__} can use: {reason}"
         ) from error
     return name
+
+
+def _rules(problem: Problem) -> list[Mapping16]:
+    from egrl.methods.players import first_mappings
+
+    return first_mappings(problem)
 
 
 def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from egrl.runs.text import TABLE, about_of, baseline_text, cost_text, counted, short_baseline_text, table_of
+from egrl.runs.text import (
+    TABLE,
+    about_of,
+    baseline_text,
+    cost_text,
+    counted,
+    ratio_text,
+    short_baseline_text,
+    table_of,
+)
 from hwsim.fewest import Front, front
 from hwsim.nearest import Step, best_first, unsuitable
 from hwsim.problem import Mapping16, Problem
@@ -131,7 +140,7 @@ def hint(found: Simplified, run: str) -> str:
         return ""
     few, share = int(front.changes[at]), percent(float(front.kept[at]))
     verb = "brings" if few == 1 else "bring"
-    return f"{few} of {counted(of, 'change')} {verb} {share} of the gain: egrl simplify {run}"
+    return f"next: egrl simplify {run} lists the {few} of {counted(of, 'change')} that {verb} {share} of the gain"
 
 
 def text_of(document: Mapping[str, Any]) -> str:
@@ -141,16 +150,16 @@ def text_of(document: Mapping[str, Any]) -> str:
     rule = baseline_text(about, document["baseline"]["rule"])
     what = f"{about.workload} on {about.chip}"
     if len(curve) < 2:
-        return f"{what}: the mapping is no faster than {rule}: keep {short_baseline_text(about)}'s"
+        return f"{what}: the mapping is no faster than {rule}: keep {short_baseline_text(about)}'s mapping"
     lines = [
-        f"{what}: {chosen['changes']} of {counted(given['changes'], 'change')} of {rule}"
-        f" keep {percent(chosen['kept'])} of the gain, {chosen['speedup']:.4f}x of {given['speedup']:.4f}x",
+        f"{what}: {chosen['changes']} of the {counted(given['changes'], 'change')} keep {percent(chosen['kept'])} of"
+        f" the gain over {rule}: {ratio_text(chosen['speedup'])} instead of {ratio_text(given['speedup'])}",
         *_table(curve),
-        "best first; what each line buys, and what of the gain is kept with all before it:",
+        "changes, best first, with the time that each saves and the share of the gain reached with it:",
     ]
     steps = document["steps"]
     for number, step in enumerate(steps[:MOST], start=1):
-        buys = f"buys {cost_text(step['buys'], unit)}, {percent(step['kept'])}"
+        buys = f"saves {cost_text(step['buys'], unit)}, {percent(step['kept'])}"
         lines += [f"  {number}. {_changes(step['changes'])}: {buys}"]
     if (more := len(steps) - MOST) > 0:
         lines.append(f"  … and {more} more (--json has all)")
@@ -172,7 +181,9 @@ def _table(curve: list[dict[str, Any]]) -> list[str]:
         if step["changes"] > last:
             last = step["changes"]
             changes = counted(step["changes"], "change")
-            lines.append(f"  {changes:>12}: {percent(step['kept']):>6} of the gain, {step['speedup']:.4f}x")
+            lines.append(
+                f"  {changes:>12}: {percent(step['kept']):>6} of the gain, {ratio_text(step['speedup'])}"
+            )
     return lines
 
 

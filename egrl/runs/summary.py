@@ -21,6 +21,7 @@ from egrl.core.version import versions
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.text import (
+    FINDERS,
     OPTIMAL,
     PROVED,
     TABLE,
@@ -28,6 +29,7 @@ from egrl.runs.text import (
     advice,
     baseline_table,
     baseline_text,
+    compared,
     cost_text,
     counted,
     distance,
@@ -276,11 +278,11 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     kept = BASELINE_LAYOUT if (Path(folder) / BASELINE_LAYOUT).is_file() else ""
     costs = f"{cost_text(best['cost'], unit, 1)} instead of {cost_text(baseline['cost'], unit, 1)}"
     lines = [
-        f"{head} {best['speedup']:.4f}x {baseline_text(about, baseline.get('rule', ''))}",
-        f"{costs}, found by {best['source']}",
+        f"{head} {compared(best['speedup'], baseline_text(about, baseline.get('rule', '')), unit)}",
+        f"{costs}, {FINDERS.get(best['source'], 'found by ' + best['source'])}",
         _interval(summary),
-        distance(summary["gap"]),
         verdict(summary),
+        distance(summary["gap"]),
         _reward(summary),
         rule_text(baseline),
         about.uncounted,
@@ -300,7 +302,7 @@ def _spent(summary: Mapping[str, Any]) -> str:
     if summary.get("stopped") == GAP:
         return f"{counted(generations, 'generation')}, {spent}; {_near(summary)}"
     if evaluations < generations * summary.get("generation_evals", GENERATION):
-        return f"{spent}; that is all that the method has to propose"
+        return f"{spent}; the method has nothing more to propose"
     return f"{counted(generations, 'generation')}, {spent}"
 
 
@@ -310,7 +312,7 @@ def members_text(summary: Mapping[str, Any]) -> str:
     if not members:
         return ""
     parts = [f"{name.replace('_', ' ')} {share:.0%}" for name, share in members.items()]
-    return f"shares of the evaluations in this portfolio: {', '.join(parts)}"
+    return f"shares of the evaluations: {', '.join(parts)}"
 
 
 def _sooner(summary: Mapping[str, Any]) -> str:
@@ -318,19 +320,18 @@ def _sooner(summary: Mapping[str, Any]) -> str:
     found = summary.get("sooner")
     if found is None:
         return ""
-    rest = (
-        "nothing was gained" if found["rest"] <= 0 else f"the rest gained {percent_up(found['rest'])} at most"
-    )
-    stops = "would have stopped there" if found["known"] else "stops there once the gap is proved"
-    return f"after {counted(found['evaluations'], 'evaluation')} {rest}; --until-gap {found['until_gap']} {stops}"
+    gained = "nothing" if found["rest"] <= 0 else f"at most {percent_up(found['rest'])}"
+    stops = "would have stopped there" if found["known"] else "stops there as soon as the gap is proved"
+    first = counted(found["evaluations"], "evaluation")
+    return f"after the first {first} the search gained {gained}; --until-gap {found['until_gap']} {stops}"
 
 
 def _near(summary: Mapping[str, Any]) -> str:
     """Why a run stopped before its budget was spent."""
     gap, reward = summary["gap"], summary.get("reward_gap")
     if reward is None and gap is not None and abs(gap) <= OPTIMAL:
-        return "stopped, since nothing better is possible"
-    return "stopped, since the best is as near to the proven bound as --until-gap asks"
+        return "stopped: nothing better is possible"
+    return "stopped: the best is within --until-gap of the proven limit"
 
 
 def _reward(summary: Mapping[str, Any]) -> str:

@@ -43,15 +43,43 @@ def about_of(document: Mapping[str, Any]) -> About:
 
 
 def baseline_text(about: About, rule: str) -> str:
-    """The baseline in a headline: if it is a rule of egrl's, that rule and what it stands in for."""
-    return (
-        f"the rule '{rule}', our stand-in for {about.stands_for}" if about.stands_for else about.baseline_name
-    )
+    """The baseline in a headline; a built-in heuristic with its name."""
+    return f"the built-in baseline heuristic ({rule})" if about.stands_for else about.baseline_name
 
 
 def short_baseline_text(about: About) -> str:
     """The baseline after a headline has named it."""
-    return "the rule" if about.stands_for else about.baseline_name
+    return "the baseline" if about.stands_for else about.baseline_name
+
+
+def ratio_text(speedup: float, up: bool = False) -> str:
+    """A speedup: "1.08x"; near 1 with four digits, "1.0099x". `up` rounds up, for limits."""
+    digits = 4 if abs(speedup - 1.0) < 0.02 else 2
+    shown = math.ceil(speedup * 10**digits - 1e-6) / 10**digits if up else speedup
+    return f"{shown:.{digits}f}x"
+
+
+def compared(speedup: float, baseline: str, unit: str = SECONDS) -> str:
+    """A speedup over a baseline in a sentence: "1.08x faster than the compiler", or "as fast as …", or "… slower …"."""
+    fast, faster, slower = (
+        ("fast", "faster", "slower") if unit == SECONDS else ("cheap", "cheaper", "more expensive")
+    )
+    if f"{speedup:.4f}" == "1.0000":
+        return f"as {fast} as {baseline}"
+    if 0 < speedup < 1:
+        return f"{ratio_text(1.0 / speedup)} {slower} than {baseline}"
+    return f"{ratio_text(speedup)} {faster} than {baseline}"
+
+
+FINDERS = {
+    "network": "found by the population",
+    "boltzmann": "found by the population",
+    "learner": "found by the learner",
+    "profile_model": "found by the profile model",
+    "twin": "found by the twin",
+    "start": "the start mapping itself",
+}
+"""What texts say of the source of a mapping; of others, that they found it."""
 
 
 def advice(summary: Mapping[str, Any], layout: str = "") -> str:
@@ -67,8 +95,8 @@ def advice(summary: Mapping[str, Any], layout: str = "") -> str:
         return ""
     name, surely = short_baseline_text(about_of(summary)), "surely " if high > 1 else ""
     if best.get("is_baseline"):
-        return f"every choice is {name}'s: the best mapping that was found is {name}'s own"
-    return f"not {surely}better than {name}: keep {name}'s{f' ({layout})' if layout else ''}"
+        return f"the best mapping found is {name}'s own"
+    return f"not {surely}better than {name}: keep {name}'s mapping{f' ({layout})' if layout else ''}"
 
 
 def start_word(baseline_name: str, start: str) -> str:
@@ -154,10 +182,9 @@ def rule_text(baseline: Mapping[str, Any]) -> str:
     if best is None:
         return ""
     if best["cost"] >= baseline["cost"]:
-        return f"none of our {best['of']} rules is {better('s')} here"
-    return (
-        f"of our {best['of']} rules '{best['name']}' is the best here: {baseline['cost'] / best['cost']:.4f}x"
-    )
+        return f"none of the {best['of']} built-in heuristics is {better('s')} here"
+    over = compared(baseline["cost"] / best["cost"], "the baseline")
+    return f"best of the {best['of']} built-in heuristics here: {best['name']}, {over}"
 
 
 def shares_of(problem: Problem, mapping: Mapping16) -> dict[str, float] | None:
@@ -191,17 +218,20 @@ def _gain(document: Mapping[str, Any]) -> str:
     about = about_of(document)
     baseline_name = short_baseline_text(about)
     most, found = document["baseline"]["cost"] / bound - 1.0, best["speedup"] - 1.0
-    if abs(gap) <= OPTIMAL:
-        if found <= 0:
-            return f"nothing can be gained over {baseline_name}{_of_the_time(best, '; ')}"
-        return f"{_down(found)} is gained over {baseline_name}, and no more can be{_of_the_time(best, '; ')}"
+    if abs(gap) <= OPTIMAL and found <= 0:
+        return f"proven limit: no mapping is {better(best.get('unit', 's'))} than {baseline_name}{_of_the_time(best)}"
     if most <= 0:
         return ""
-    part = "nothing is found" if found <= 0 else f"{_down(found)} is found"
+    limit = f"proven limit {ratio_text(1.0 + most, up=True)}"
+    if abs(gap) <= OPTIMAL:
+        return f"{limit}, which the best mapping reaches{_of_the_time(best)}"
+    part = "nothing" if found <= 0 else _down(found)
     if most < LITTLE:
         what = "placement" if about.place == "memory" else "another mapping"
-        return f"{what} can gain at most {percent_up(most)} over {baseline_name} here{_of_the_time(best, ': ')}; {part}"
-    return f"at most {percent_up(most)} can be gained over {baseline_name}; {part}{_of_the_time(best, '; ')}"
+        limit = f"{limit}: {what} can gain at most {percent_up(most)} over {baseline_name} here"
+    else:
+        limit = f"{limit}: at most {percent_up(most)} can be gained over {baseline_name}"
+    return f"{limit}; found: {part}{_of_the_time(best)}"
 
 
 def _doubt(document: Mapping[str, Any]) -> str:
@@ -215,19 +245,17 @@ def _doubt(document: Mapping[str, Any]) -> str:
     else:
         return ""
     return (
-        f"but the fitted file is off by {error:.2%} on mappings that its fit has not seen, more than {than}"
+        f"but the fitted chip file is off by {error:.2%} on mappings it was not fitted to, more than {than}"
     )
 
 
-def _of_the_time(best: Mapping[str, Any], before: str) -> str:
-    """What takes the time of the best, after `before`; "" if that is not known."""
+def _of_the_time(best: Mapping[str, Any]) -> str:
+    """What takes the time of the best, at the end of a sentence; "" if that is not known."""
     shares = best.get("bound_by") or {}
     named = [(CAUSES.get(name, name), share) for name, share in shares.items() if share >= LEAST_NAMED]
     if not named:
         return ""
-    (first, share), *others = named[:MOST_NAMED]
-    rest = "".join(f", {each:.0%} {name}" for name, each in others)
-    return f"{before}{share:.0%} of the time is {first}{rest}"
+    return f"; where the time goes: {', '.join(f'{share:.0%} {name}' for name, share in named[:MOST_NAMED])}"
 
 
 def distance(gap: float | None) -> str:
@@ -337,7 +365,8 @@ def certificate_text(report: dict[str, Any], about: About) -> str:
     lines = [
         f"{report['workload']} on {report['chip']}: no mapping has a reward above {reward_up(bound)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {best['reward']:.4f} ({best['source']}), {best['speedup']:.4f}x {about.baseline_name}",
+        f"  best known  {best['reward']:.4f} ({best['source']}),"
+        f" {compared(best['speedup'], about.baseline_name, about.unit)}",
         f"  gap         {gap}",
     ]
     if "written" in report:

@@ -1,6 +1,6 @@
 """A lower bound on the cost of every valid partition, and a good partition beside it.
 
-The bound is the greatest of these, proved in docs/explanations/mcm.md and docs/log/mcm.md:
+The bound is the greatest of these, proved in docs/explanations/mcm.md and papers/mcm/log/mcm.md:
 
 - the largest node; all work over all chips; and, for j = 2, 3, ..., the j smallest of the (j - 1) C + 1 largest
   nodes, of which some chip of C has j;

@@ -107,7 +107,7 @@ def _alike(best: float | None, competitive: float | None) -> str:
         return "not tested"
     if best > competitive / CLEARLY:
         return "no"
-    return _yes(best < CLEARLY * competitive, "not told apart")
+    return _yes(best < CLEARLY * competitive, "no significant difference")
 
 
 def _orderings(workload: str, rows: Mapping[str, Any]) -> Iterator[Claim]:

@@ -141,7 +141,7 @@ def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_pat
     assert "The speedup is over mine.csv." in page.read_text()
     assert main(["report", str(plain), str(finished), "--baseline", str(mine), "-o", str(page)]) == 0
     capsys.readouterr()
-    said = "; hold them against one mapping with --baseline FILE"
+    said = "; compare them with one mapping with --baseline FILE"
     refuse(capsys, ["report", str(plain), str(finished)], "expected runs of one baseline", said)
     refuse(capsys, ["plot", "explore", str(plain), "--baseline", str(mine)], "--baseline: expected none")
     assert main(["evaluate", str(plain), "--baseline", str(mine), "--json"]) == 0

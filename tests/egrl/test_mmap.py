@@ -110,4 +110,4 @@ def test_what_does_not_fit_the_game_is_refused(run, capsys, tmp_path):
     nnpi = tmp_path / "nnpi.toml"
     assert main(["chip", "new", str(nnpi)]) == 0
     refuse(capsys, ["evaluate", *game, "--chip", str(nnpi)], "kind: expected 'mmap-chip', found 'chip'")
-    refuse(capsys, ["allocate", str(run)], "expected a problem that can say where its tensors live")
+    refuse(capsys, ["allocate", str(run)], "expected a problem with lifetimes of tensors")

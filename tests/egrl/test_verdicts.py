@@ -12,9 +12,9 @@ from egrl import reproduction
     [
         ((0.001, 0.02), "yes"),
         ((-0.02, -0.001), "no"),
-        ((-0.004, 0.004), "level (within 0.5%)"),
-        ((-0.004, 0.006), "not told apart"),
-        (None, "not told apart (one run)"),
+        ((-0.004, 0.004), "equivalent (within 0.5%)"),
+        ((-0.004, 0.006), "no significant difference"),
+        (None, "no significant difference (one run)"),
     ],
 )
 def test_one_rule_judges_every_interval(interval, verdict):

@@ -10,21 +10,23 @@ from egrl.reproduction import shipped
 from papers.egrl import report as egrl
 from papers.mcm import report as mcm
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
     ("report", "data", "page"),
     [
-        (egrl.report, "egrl.json.xz", "egrl-results.md"),
-        (mcm.report, "mcm.json.xz", "mcm.md"),
+        (egrl.report, "egrl.json.xz", "papers/egrl/log/egrl-results.md"),
+        (mcm.report, "mcm.json.xz", "papers/mcm/log/mcm.md"),
     ],
 )
 def test_every_table_of_the_page_is_made_of_the_results(report, data, page):
     rows = [
-        line for line in report(shipped(DOCS / "results" / "data" / data)).splitlines() if line[:1] == "|"
+        line
+        for line in report(shipped(ROOT / "docs" / "results" / "data" / data)).splitlines()
+        if line[:1] == "|"
     ]
-    text = (DOCS / "log" / page).read_text(encoding="utf-8")
+    text = (ROOT / page).read_text(encoding="utf-8")
     assert len(rows) > 40
     for row in rows:
         assert row in text

@@ -33,8 +33,9 @@ from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.methods import policy_fit
 from egrl.methods.egrl.first_population import Parts, first_population
-from egrl.methods.egrl.learner import LEARNER_METRICS, LEARNER_SOURCE, Learner
+from egrl.methods.egrl.learner import LEARNER_SOURCE, Learner
 from egrl.methods.egrl.rollouts import COMPILER, LEARNER, Rollouts, Round
+from egrl.methods.egrl.which_learner import learner_of
 from hwsim.problem import Evaluation
 from policies.store import StoredPolicy, actor_policy
 from population.genome import Network
@@ -60,7 +61,7 @@ class Algorithm2(Method):
             self._population = first_population(context, parts, parts.evolution, self._rng, init)
         self._learner: Learner | None = None
         if parts.learner is not None:  # line 2
-            self._learner = Learner(parts.learner, parts.network, context, self._rng, init, parts.ranking)
+            self._learner = learner_of(parts.learner, parts.network, context, self._rng, init, parts.ranking)
         self._rollouts = Rollouts(context, parts, self._population, self._learner, self._rng)
         self._told = 0
         self._immigrants: list[Immigrant] = []
@@ -88,7 +89,7 @@ class Algorithm2(Method):
         return range(0 if self._population is None else len(self._population))
 
     def _learners(self, begins: bool) -> list[int]:
-        rollouts = 0 if self._learner is None else self._learner.config.rollouts
+        rollouts = 0 if self._learner is None else self._learner.per_round
         if begins and rollouts and self._context.start[0] is not None:
             rollouts -= 1  # the start mapping takes the place of one rollout
         return [LEARNER] * rollouts
@@ -111,7 +112,7 @@ class Algorithm2(Method):
         learner = self._learner
         self._population.tell(
             last.reward[last.member >= 0],
-            learner.weights() if learner is not None and learner.config.migration else None,
+            None if learner is None else learner.migrant(),
             self._rng,
             observation=policy_fit.observation(self._problem),
             ran=ran[last.member >= 0],
@@ -171,26 +172,27 @@ class Algorithm2(Method):
         """Losses and entropy are means over the last gradient steps."""
         names = ["deployable_speedup"]
         names += POPULATION_METRICS if self._population is not None else ()
-        names += LEARNER_METRICS if self._learner is not None else ()
+        names += self._learner.metric_names if self._learner is not None else ()
         return {name: self._metrics.get(name, np.nan) for name in names}
 
     def policy(self) -> StoredPolicy | None:
-        """The top-ranked network of the population, or the learner's if none was measured yet."""
+        """The top-ranked network of the population, the first if none was measured; without any the learner's."""
         weights = None if self._population is None else self._top_network(self._population)
-        if weights is None and self._learner is not None:
-            weights = self._learner.weights()
         if weights is None:
-            return None
+            return None if self._learner is None else self._learner.policy()
         if self._parts.ranking is not None:
             return self._parts.ranking.policy(weights, self._problem, seed=self._context.seed)
         fit = policy_fit.demands(self._problem)
         return actor_policy(weights, self._parts.network, seed=self._context.seed, **fit)
 
     def _top_network(self, population: Population) -> NDArray[np.float32] | None:
-        """Weights of the best network among those measured in this round and before; None without networks."""
+        """Weights of the best network that was measured, the first member if none was; None without networks."""
         found = [
             (m.score, m.genome.weights) for m in population.standings() if isinstance(m.genome, Network)
         ][:1]
+        if not found:
+            networks = (m.genome for m in population.members if isinstance(m.genome, Network))
+            found = [(-np.inf, network.weights) for network in networks][:1]
         current = self._current
         if current is not None:
             rewards = zip(current.member.tolist(), current.reward.tolist(), strict=True)

@@ -9,6 +9,7 @@ import numpy as np
 from annotated_types import Ge, Le
 from typing_extensions import Doc
 
+from egrl.methods.rank.config import ScoreGradientConfig
 from policies.critic import CriticConfig
 from policies.network import AUTO, NetworkConfig
 
@@ -81,13 +82,41 @@ class SacConfig:
 
 
 @dataclass(frozen=True)
+class RankLearnerConfig:
+    """Settings of the learner whose network ranks."""
+
+    rollouts: Annotated[int, Ge(1), Le(10_000), Doc("mappings that it proposes per round")] = 6
+    shipped: Annotated[
+        bool, Doc("if true, it begins with the network that ships, if there is one for such features")
+    ] = True
+    width: Annotated[
+        int, Ge(4), Le(4096), Doc("units of each hidden layer if no network ships, a multiple of 4")
+    ] = 48
+    training: Annotated[ScoreGradientConfig, Doc("noise and steps")] = field(
+        default_factory=lambda: ScoreGradientConfig(
+            rounds=20, first_sigma=0.5, last_sigma=0.25, last_rate=1e-3
+        )
+    )
+
+
+@dataclass(frozen=True)
 class LearnerConfig:
     """Settings of the learner (Table 2's values unless its class says otherwise)."""
 
+    algorithm: Annotated[
+        Literal["auto", "rank", "sac"],
+        Doc(
+            '"rank": a network that ranks tensors follows the gradient of its scores; "sac": the paper\'s actor and'
+            ' critics; "auto": the first where a placer reads the networks'
+        ),
+    ] = "auto"
+    rank: Annotated[RankLearnerConfig, Doc("see `egrl.methods.egrl.rank_learner`")] = field(
+        default_factory=RankLearnerConfig
+    )
     sac: Annotated[SacConfig, Doc("see `egrl.methods.egrl.sac`")] = field(default_factory=SacConfig)
     critic: Annotated[CriticConfig, Doc("see `policies.critic`")] = field(default_factory=CriticConfig)
     rollouts: Annotated[
-        int, Ge(1), Le(10_000), Doc("mappings that the learner proposes per round (Table 2: 1)")
+        int, Ge(1), Le(10_000), Doc("mappings that SAC's actor proposes per round (Table 2: 1)")
     ] = 1
     rollout_noise: Annotated[
         float,
@@ -104,7 +133,7 @@ class LearnerConfig:
         Le(1000),
         Doc(
             "gradient steps per evaluation, which may be a fraction (Table 2: 1; own choice after"
-            " docs/log/egrl.md)"
+            " papers/egrl/log/egrl.md)"
         ),
     ] = 0.125
     nodes: Annotated[
@@ -144,6 +173,7 @@ PAPER_POPULATION: dict[str, Any] = {
 }
 """What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
 PAPER_LEARNER: dict[str, Any] = {
+    "learner.algorithm": "sac",
     "learner.sac.imitation": 0.0,
     "learner.gradient_steps": 1.0,
     "learner.nodes": 1_000_000_000,

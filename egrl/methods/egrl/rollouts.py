@@ -7,6 +7,7 @@ is placed again, with noise on its scores, if its mapping ran before; a chromoso
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +114,9 @@ class Rollouts:
                     odds = self._population.probabilities(self._observation, chosen[rows])
                     mapping[rows] = np.where(self._problem.space.live, odds.argmax(axis=-1), -1)
         if self._learner is not None and len(rollouts):
-            mapping[rollouts] = self._new(ranking, *_finite(self._learner.scores(len(rollouts))))
+            found = _finite(self._learner.scores(len(rollouts)))
+            place = ranking.place if self._learner.places_as_drawn else partial(self._new, ranking)
+            mapping[rollouts] = place(*found)
         return mapping
 
     def _new(

@@ -12,7 +12,7 @@ Deviations:
   episode, and alpha.
 - The critic judges the probabilities pi themselves: one pass for a whole batch, without sampling variance. It was
   trained on noisy one-hots, so Q between them is an extrapolation. Drawn one-hots whose gradient is passed on
-  (straight-through) were no better and took longer (docs/log/egrl.md).
+  (straight-through) were no better and took longer (papers/egrl/log/egrl.md).
 - `imitation` (the paper has none): the actor also learns to make the choices of the best mappings found so far by
   anyone, as shares a decision (after Oh et al., "Self-imitation learning", ICML 2018, and the cross-entropy method,
   de Boer et al. 2005). H being a mean over decisions, alpha / N is all that a single one feels of it, and the actor

@@ -25,7 +25,7 @@ Deviations (`--preset paper` is without all but the last two):
   what they set out from, what ran after that. The latter teach which moves pay, on all problems alike.
 - Where choices are stages, what was drawn is brought about move by move (`ordered`): a node takes along what has to go
   with it for order, span of edges and memory, or stays where that is much; drafts are brought in order. So what runs
-  is what was proposed, and FIX has nothing to do (compared in docs/log/mcm.md). One draft a round explores:
+  is what was proposed, and FIX has nothing to do (compared in papers/mcm/log/mcm.md). One draft a round explores:
   SAMPLE draws it, more evenly than the policy would, since what keeps to the policy's order is not all that is valid
   (networks with two directions); it counts as an example alone. Half of the rollouts see an empty stage behind one of
   the hottest, where not all stages are in use.

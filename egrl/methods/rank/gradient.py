@@ -17,45 +17,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
-from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from typing_extensions import Doc
 
+from egrl.methods.rank.config import ScoreGradientConfig
 from policies.context_module import Batch
 from policies.places import Places
 from policies.ranker import free_share
 from policies.ranking_module import RankingModule
 
+CUT, SMALL = 0.5, 0.02
+"""Largest log cost over the least one that counts, and what is added to the log gain before its root."""
 
-@dataclass(frozen=True)
-class ScoreGradientConfig:
-    """Settings of the training."""
 
-    tasks: Annotated[int, Ge(1), Doc("problems a round, if there are so many")] = 24
-    samples: Annotated[int, Ge(2), Le(10_000), Doc("mappings of each problem a round, an even number")] = 24
-    rounds: Annotated[
-        int, Ge(1), Doc("rounds over which noise and steps get smaller; after them they stay")
-    ] = 200
-    first_sigma: Annotated[
-        float, Gt(0), Le(10), Doc("standard deviation of the noise on scores of size 1, first")
-    ] = 0.4
-    last_sigma: Annotated[float, Gt(0), Le(10), Doc("the same, last")] = 0.08
-    first_rate: Annotated[float, Gt(0), Le(10), Doc("step size of Adam, first")] = 3e-3
-    last_rate: Annotated[float, Gt(0), Le(10), Doc("the same, last")] = 3e-4
-    input_noise: Annotated[
-        float,
-        Ge(0),
-        Le(10),
-        Doc(
-            "standard deviation of noise on what the network sees, over that of each feature: it learns less by heart"
-        ),
-    ] = 0.0
-    longest: Annotated[float, Gt(0), Doc("length to which a gradient is cut")] = 0.3
+def regret(cost: NDArray[np.float64], baseline: float, least: float) -> NDArray[np.float64]:
+    """The loss float64 [B] of mappings that cost so much, where the baseline does, and the best so far the least.
+
+    It is the logarithm of cost / least, cut, over the root of what has been gained: what is hard to gain on one problem
+    counts beside what is easy on another.
+    """
+    weight = (max(float(np.log(baseline / least)), 0.0) + SMALL) ** -0.5
+    return np.asarray(np.minimum(np.log(cost / least), CUT) * weight)
 
 
 @dataclass
@@ -91,13 +77,13 @@ class ScoreGradient:
     def _done(self) -> float:
         return min(self.rounds / self.config.rounds, 1.0)
 
-    def begin(self, given: Sequence[Places], rng: np.random.Generator) -> list[Draws]:
-        """What is to be placed of each of some problems, which have equal numbers of memories."""
+    def begin(self, given: Sequence[Places], samples: int, rng: np.random.Generator) -> list[Draws]:
+        """What is to be placed of each of some problems, which have equal numbers of memories: `samples` // 2 pairs."""
         scores, free = self._said = self.module(self._blurred(Batch.of(given), rng))
         found, row = [], 0
         for places, own in zip(given, free.detach().numpy(), strict=True):
             end = row + len(places.node)
-            found.append(self._draws(scores.detach().numpy()[row:end], float(own), rng))
+            found.append(self._draws(scores.detach().numpy()[row:end], float(own), samples // 2, rng))
             row = end
         return found
 
@@ -112,8 +98,8 @@ class ScoreGradient:
         seen += self.config.input_noise * noise * self.module.spread[:features] * (seen != 0)
         return replace(batch, inputs=inputs)
 
-    def _draws(self, scores: NDArray[np.float32], free: float, rng: np.random.Generator) -> Draws:
-        half, sigma = max(1, self.config.samples // 2), self.sigma
+    def _draws(self, scores: NDArray[np.float32], free: float, half: int, rng: np.random.Generator) -> Draws:
+        sigma = self.sigma
         noise = rng.standard_normal((half, *scores.shape), dtype=np.float32)
         free_noise = rng.standard_normal(half, dtype=np.float32)
         noise, free_noise = np.concatenate([noise, -noise]), np.concatenate([free_noise, -free_noise])

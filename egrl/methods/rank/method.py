@@ -1,28 +1,26 @@
 """Rank: one ranking network, trained by the gradient of its scores, on one problem or one for many (`egrl pretrain`).
 
 Round by round, some of the problems are drawn; of each the network's own mapping is measured, and mirrored pairs that
-are placed by its scores with noise. The loss of a mapping is the logarithm of its cost over the least cost that the
-problem has had so far, cut, and over the root of what has been gained there: what is hard to gain on one network counts
-beside what is easy on another. Source and estimate: `egrl.methods.rank.gradient`; the network: `policies.context`.
+are placed by its scores with noise. `egrl.methods.rank.gradient` has source, estimate and loss, `policies.context` the
+network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from annotated_types import Ge, Le
 from numpy.typing import NDArray
-from typing_extensions import Doc
 
 from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
-from egrl.methods.rank.gradient import Draws, ScoreGradient, ScoreGradientConfig
+from egrl.methods.rank.config import RankConfig
+from egrl.methods.rank.gradient import Draws, ScoreGradient, regret
 from hwsim.capabilities import HasPlacer
 from hwsim.problem import Evaluation, Problem
 from policies.network import CONTEXT, NetworkConfig
@@ -33,21 +31,7 @@ from policies.store import StoredPolicy, ranker_policy
 from policies.weight_vector import Weights
 from workloads.errors import InputError
 
-CUT, SMALL = 0.5, 0.02
-"""Largest log cost over the least one that counts, and what is added to the log gain before its root."""
 METRICS = ("deployable_speedup", "loss", "estimate_norm", "sigma")
-
-
-@dataclass(frozen=True)
-class RankConfig:
-    """Settings of rank."""
-
-    width: Annotated[int, Ge(4), Le(4096), Doc("units of each of the two hidden layers, a multiple of 4")] = (
-        48
-    )
-    training: Annotated[ScoreGradientConfig, Doc("noise, steps and rounds")] = field(
-        default_factory=ScoreGradientConfig
-    )
 
 
 @dataclass
@@ -94,10 +78,16 @@ class Rank(Method):
     def _begin(self) -> _Round:
         """The round whose number says what is drawn: always the same from the same weights."""
         rng = self._context.generator(f"rank round {self._training.rounds}")
-        count = min(self._config.training.tasks, len(self._problems))
+        count = min(self._config.tasks, len(self._problems))
         chosen = np.sort(rng.choice(len(self._problems), count, replace=False)).tolist()
         weights = self._training.module.weights()
-        return _Round(chosen, weights, self._training.begin([self._places[k] for k in chosen], rng), [], [])
+        return _Round(
+            chosen,
+            weights,
+            self._training.begin([self._places[k] for k in chosen], self._config.samples, rng),
+            [],
+            [],
+        )
 
     def ask(self) -> Proposals:
         """The current round's mappings of the next problem; a new round once all of it has been told."""
@@ -120,9 +110,8 @@ class Rank(Method):
         current = self._current
         if current is None:  # the start
             return
-        base, least = self._problems[index].baseline.cost, self._least[index]
-        weight = (max(float(np.log(base / least)), 0.0) + SMALL) ** -0.5
-        current.losses.append(np.minimum(np.log(cost[1:] / least), CUT) * weight)
+        base = self._problems[index].baseline.cost
+        current.losses.append(regret(cost[1:], base, self._least[index]))
         current.own.append(float(base / cost[0]))
         if current.measured:
             self._step(current)

@@ -10,7 +10,7 @@ The parameters of the family: what each multiplies, and how far a package may be
 All terms that packages lack are generic: any chip has them. Nothing of the device model is read, neither the `[device]`
 table of the package nor the simulator; where these terms begin is a share of what the analytical model knows.
 
-Source: the prior is a choice of ours, written down here and in docs/log/twin.md.
+Source: the prior is a choice of ours, written down here and in benchmarks/log/twin.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Relations of a graph that the solver uses: which node reaches which, and what follows from that for chips.
 
 Three facts about an edge u -> w that is not the only path from u to w (it is *doubled*: inner nodes x lie on others),
-under the rules of the MCM paper, section 3; proofs in docs/log/mcm.md:
+under the rules of the MCM paper, section 3; proofs in papers/mcm/log/mcm.md:
 
 - triangle: every inner node is on the chip of u or on that of w;
 - no skipping: every chip strictly between those of u and w holds a node, which is neither an ancestor of u nor a

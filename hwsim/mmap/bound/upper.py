@@ -3,7 +3,7 @@
 Source: a linear program whose optimum no play of the MMapGame beats. HiGHS (Huangfu and Hall, Math. Prog. Comp. 2018)
 suggests multipliers, from which the bound is computed anew, so that it holds whatever HiGHS's tolerances
 (`hwsim.linear_program.linear_bound`). Of programs with few decisions, then branch and cut over whole decisions; that
-bound is HiGHS's less a margin. The better one counts. The proof is in docs/log/mmap-bound.md.
+bound is HiGHS's less a margin. The better one counts. The proof is in docs/explanations/mmap-bound.md.
 
 Rows are written for a set of steps, the *checkpoints*: room is counted at these only, and between two of them seconds
 of copies are summed up. Any set that ends with the last step gives a bound.

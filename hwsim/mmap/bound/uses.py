@@ -155,7 +155,7 @@ class Pieces:
 
 
 def pieces_of(uses: Uses) -> Pieces:
-    """What the placements of all uses occupy (docs/log/mmap-bound.md), shared room counted once."""
+    """What the placements of all uses occupy (docs/explanations/mmap-bound.md), shared room counted once."""
     step, out = uses.step, uses.is_output
     before_step = np.where(uses.before >= 0, step[uses.before], -1)
     next_step = np.where(uses.after >= 0, step[uses.after], np.iinfo(np.int64).max)

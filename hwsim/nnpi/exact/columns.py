@@ -139,7 +139,8 @@ def columns(tables: Tables, of: Scope) -> Columns:
     """All columns of an op, dominated ones left out.
 
     A column is dominated by another of the same placement that is as fast, needs no more prefetched and leaves
-    at least as much idle after what it needs less: exchanging them never costs anything (`docs/log/exact-proof.md`).
+    at least as much idle after what it needs less: exchanging them never costs anything
+    (`docs/explanations/exact-proof.md`).
     """
     place = placements(len(tables.capacity_bytes), len(of.tensors))
     moved = traffic(tables, of, place).astype(np.float64)

@@ -1,4 +1,6 @@
-"""The relaxation of a whole inference as a mixed-integer program; `docs/log/exact-proof.md` proves that it is one.
+"""The relaxation of a whole inference as a mixed-integer program.
+
+`docs/explanations/exact-proof.md` proves that it is one.
 
 Source: a configuration formulation per op (`hwsim/nnpi/exact/columns.py`), one capacity row per memory and step,
 and a fluid model of the prefetching DMA, which may choose what it fetches when, and may give up what it holds.

@@ -1,6 +1,6 @@
 """The parameters of the family: what each multiplies, and how far a chip file may be off.
 
-Source: the prior is a choice of ours, written down here and in docs/log/twin.md: constants within a factor of
+Source: the prior is a choice of ours, written down here and in benchmarks/log/twin.md: constants within a factor of
 1.5 (one standard deviation of 0.4 in the logarithm), a kind of op and ops of one shape within 15 %, a single op or
 tensor within 15 % more, with that last figure learned from the board.
 

@@ -1,4 +1,4 @@
-"""What completions that learn are worth: the tables of docs/log/fft.md.
+"""What completions that learn are worth: the tables of plugins/fft/log/fft.md.
 
     python plugins/fft/benchmarks/completions.py plans --seeds 6
     python plugins/fft/benchmarks/completions.py decisions --seeds 2

@@ -13,7 +13,6 @@ from egrl.reproduction import shipped
 from egrl_fft.paper import report
 
 PLUGIN = Path(__file__).resolve().parents[1]
-DOCS = PLUGIN.parents[1] / "docs"
 PAGE = (PLUGIN / "README.md").read_text(encoding="utf-8")
 
 
@@ -42,9 +41,9 @@ def test_the_example_prints_the_words_of_its_page(tmp_path, monkeypatch, capsys)
 
 
 def test_every_table_of_the_report_in_the_log_is_made_of_the_results_that_ship():
-    text = report.report(shipped(DOCS / "results" / "data" / "tag.json.xz"))
+    text = report.report(shipped(PLUGIN / "docs" / "results" / "data" / "tag.json.xz"))
     rows = [line for line in text.splitlines() if line[:1] == "|"]
-    page = (DOCS / "log" / "tag.md").read_text(encoding="utf-8")
+    page = (PLUGIN / "log" / "tag.md").read_text(encoding="utf-8")
     assert len(rows) > 40
     for row in rows:
         assert row in page

@@ -197,7 +197,7 @@ def test_plans_are_compared_over_sizes():
     interval = over(found, "tag", "dp")
     assert interval["mean"] == pytest.approx((math.log(2 / 1.9) + math.log(2 / 1.6)) / 2)
     assert interval["low"] < 0 < interval["high"]
-    assert claim(report(found), "| `tag` over `dp` |").endswith("| not told apart |")
+    assert claim(report(found), "| `tag` over `dp` |").endswith("| no significant difference |")
     other["methods"]["dp"] = []
     assert over(found, "tag", "dp") is None
 

@@ -206,8 +206,8 @@ def test_pictures_of_memories_are_refused_for_plans(figure, runs, tmp_path, caps
     assert line.startswith(f"egrl: error: plot {figure}: expected a problem ")
     if figure in ("shift", "bands", "umap"):
         assert line == (
-            f"egrl: error: plot {figure}: expected a problem whose mappings say where things lie, found 'fft', whose"
-            " choices mean another thing in each mapping; `egrl plot curves` draws its runs"
+            f"egrl: error: plot {figure}: expected a problem whose choices are places, found 'fft', whose"
+            " choices mean something else in each mapping; `egrl plot curves` draws its runs"
         )
 
 

@@ -11,12 +11,12 @@ from egrl_muzero.config import PlayConfig
 from egrl_muzero.paper import kept
 
 PLUGIN = Path(__file__).resolve().parents[1]
-DOCS = PLUGIN.parents[1] / "docs"
+RESULTS = PLUGIN / "docs" / "results"
 
 
 def test_rewards_of_the_game_are_those_of_the_runs_that_ship():
-    rows = list(kept.tables(DOCS / "results" / "data" / "mmap-runs.tar.xz"))
-    page = (DOCS / "results" / "mmap.md").read_text(encoding="utf-8")
+    rows = list(kept.tables(RESULTS / "data" / "mmap-runs.tar.xz"))
+    page = (RESULTS / "muzero.md").read_text(encoding="utf-8")
     rewards = rows[1:5]
     assert [row.split(" | ")[0] for row in rewards] == [
         "| full agent",

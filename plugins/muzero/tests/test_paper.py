@@ -229,7 +229,11 @@ def test_a_folder_of_another_plan_is_refused(made, capsys):
 )
 def test_claims_are_judged_by_the_numbers_not_by_hope(made, ours, theirs, claim):
     found = results(made[0])
-    for better, verdict in (([0.9, 1.0], "yes"), ([0.9, 0.1], "not told apart"), ([0.1, 0.2], "no")):
+    for better, verdict in (
+        ([0.9, 1.0], "yes"),
+        ([0.9, 0.1], "no significant difference"),
+        ([0.1, 0.2], "no"),
+    ):
         turned = copy.deepcopy(found)
         held = turned["programs"]["alexnet"]["methods"]
         for method, rewards in ((ours, better), (theirs, [0.4, 0.5])):
@@ -243,8 +247,8 @@ def test_the_agent_is_held_against_the_heuristic(made):
     entry["heuristic"]["reward"] = 0.5
     words = (
         ([0.9, 0.9], "above (+0.4000 [+0.4000, +0.4000])"),
-        ([0.9, 0.2], "not told apart (+0.0500 [-4.3972, +4.4972])"),
-        ([0.5, 0.5], "level (within 0.5%) (+0.0000 [+0.0000, +0.0000])"),
+        ([0.9, 0.2], "no significant difference (+0.0500 [-4.3972, +4.4972])"),
+        ([0.5, 0.5], "equivalent (within 0.5%) (+0.0000 [+0.0000, +0.0000])"),
         ([0.4, 0.4], "below (-0.1000 [-0.1000, -0.1000])"),
     )
     for rewards, word in words:

@@ -54,8 +54,8 @@ def test_evaluating_says_in_whole_numbers_who_pays_and_who_is_in_memory(run, cap
     text = capsys.readouterr().out
     assert "cost 291 cost units: strategies " in text
     assert (
-        ": 1.1100x the baseline\n291 cost units instead of 323 cost units (the nodes in order, each its least cost)"
-        in text
+        ": 1.11x cheaper than the baseline\n"
+        "291 cost units instead of 323 cost units (the nodes in order, each its least cost)" in text
     )
     assert "memory is fullest at time " in text
     assert main(["evaluate", str(run), "--json"]) == 0

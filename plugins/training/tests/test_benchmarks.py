@@ -11,7 +11,7 @@ import torch
 from benchmarks import training as training_benchmark
 from benchmarks import training_host, training_steps
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def test_the_page_of_training_has_the_tables_of_its_data():

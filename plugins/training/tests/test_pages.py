@@ -13,7 +13,7 @@ from egrl.problems import find_problem
 from egrl_training.steps import json_file
 
 PLUGIN = Path(__file__).resolve().parents[1]
-DOCS = PLUGIN.parents[1] / "docs"
+DOCS = PLUGIN / "docs"
 
 
 def test_the_example_of_a_training_step_is_one():

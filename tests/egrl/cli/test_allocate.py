@@ -248,7 +248,5 @@ def test_wrong_input_is_one_line(run, tmp_path, capsys):
 @pytest.mark.parametrize("name", TOYS)
 def test_a_problem_without_lifetimes_says_so_in_one_line(name):
     problem = TOYS[name]()
-    with pytest.raises(
-        InputError, match=r"^allocate: expected a problem that can say where its tensors live"
-    ):
+    with pytest.raises(InputError, match=r"^allocate: expected a problem with lifetimes of tensors"):
         allocation.allocate(problem, problem.space.initial, 64, 1.0, 0)

@@ -8,7 +8,7 @@ from commands import TINY, outcome
 
 import egrl
 from egrl.cli.main import main
-from egrl.core.from_rules import rules_of
+from egrl.methods.players import first_mappings
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.errors import InputError
@@ -22,7 +22,7 @@ def problem():
 
 @pytest.mark.parametrize("method", ["ea", "annealing", "greedy-dp", "random", "pg"])
 def test_the_rules_are_measured_first_and_counted(problem, method):
-    rules = rules_of(problem)
+    rules = first_mappings(problem)
     search = egrl.Search(problem, method=method, start="rules", seed=0)
     measured = []
     while search.evaluations < len(rules) + 5:
@@ -36,7 +36,7 @@ def test_the_rules_are_measured_first_and_counted(problem, method):
 
 
 def test_a_chain_goes_on_from_the_best_of_the_rules(problem):
-    rules = rules_of(problem)
+    rules = first_mappings(problem)
     cost = problem.evaluate(np.stack(rules), np.zeros(len(rules), np.uint64)).cost.astype(float)
     made_up = np.where(np.arange(len(rules)) == 1, 1e-9, cost)  # on this board the second rule is far ahead
     search = egrl.Search(problem, method="annealing", start="rules", seed=0, settings=["method.t0=1e-9"])
@@ -48,7 +48,7 @@ def test_a_chain_goes_on_from_the_best_of_the_rules(problem):
 
 
 def test_no_rule_is_measured_twice(problem):
-    rules = {rule.tobytes() for rule in rules_of(problem)}
+    rules = {rule.tobytes() for rule in first_mappings(problem)}
     for method in ("egrl", "twin"):
         search = egrl.Search(problem, method=method, start="rules", seed=0)
         rows = []
@@ -77,7 +77,7 @@ def test_a_problem_without_rules_is_refused_in_a_line():
 
 def test_seconds_are_told_of_the_baseline_first_and_of_each_rule_once():
     search = egrl.Search("resnet50", method="annealing", start="rules", seed=0)
-    rules = rules_of(search.problem)
+    rules = first_mappings(search.problem)
     assert np.array_equal(rules[0], search.problem.baseline.mapping)
     took = []
     while search.evaluations < len(rules) + 5:

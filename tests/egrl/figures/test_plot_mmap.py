@@ -90,7 +90,7 @@ def test_layouts_that_cannot_be_compared_are_refused_in_a_line(runs, tmp_path, c
 @pytest.mark.parametrize("figure", ["shift", "bands"])
 def test_actions_are_not_drawn_as_memories(figure, runs, tmp_path, capsys):
     line = refused_figure(capsys, tmp_path / "f.png", figure, runs["random"])
-    assert line.endswith("whose choices are no places; `egrl plot layout` draws where they lead")
+    assert line.endswith("whose choices are not places; `egrl plot layout` draws where they lead")
 
 
 @pytest.mark.slow

@@ -104,12 +104,14 @@ def test_runs_that_cannot_be_drawn_are_refused_in_a_line(figure, runs, tmp_path,
 
 @pytest.mark.parametrize(
     ("draw", "word"),
-    [(mappings.draw_utilisation, "what its memories hold"), (mappings.draw_breakdown, "costs")],
+    [(mappings.draw_utilisation, "the use of its memories"), (mappings.draw_breakdown, "costs")],
 )
 def test_a_problem_that_cannot_say_what_a_figure_asks_is_refused(draw, word, runs):
     run = PastRun.read(runs["warm"])
     run.__dict__["problem"] = TOYS["ragged"]()
-    with pytest.raises(InputError, match=rf"^plot {draw.__name__.removeprefix('draw_')}: .*{word}.*'toy-ragged'$"):
+    with pytest.raises(
+        InputError, match=rf"^plot {draw.__name__.removeprefix('draw_')}: .*{word}.*'toy-ragged'$"
+    ):
         draw([run])
 
 

@@ -152,7 +152,7 @@ def test_a_run_says_who_its_members_are_and_what_they_made(capsys):
     members = found.summary["members"]
     assert list(members) == ["profile_model", "population and learner"]
     assert sum(members.values()) == pytest.approx(1, abs=1e-3)
-    assert "shares of the evaluations in this portfolio: profile model" in sentence(found.summary, "")
+    assert "shares of the evaluations: profile model" in sentence(found.summary, "")
     alone = egrl.search("alexnet", method="egrl", evals=2, quiet=True, settings=SMALL_EGRL, preset="paper")
     assert "members" not in alone.summary
     assert main(["list", "methods"]) == 0

@@ -19,6 +19,7 @@ from egrl.core.loop import search
 from egrl.core.method import Context, Costs
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
+from egrl.methods.egrl.config import LearnerConfig
 from egrl.methods.portfolio import EgrlConfig, Portfolio, build
 from egrl.methods.profile_model.config import ProfileModelConfig
 from egrl.methods.twin import method as twin_method
@@ -91,7 +92,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_im
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     method = build(
         Context([problem], Archive([problem]), 0, [problem.baseline.mapping], costs=Costs(True)),
-        EgrlConfig(profile_model=ProfileModelConfig(use="off")),
+        EgrlConfig(profile_model=ProfileModelConfig(use="off"), learner=LearnerConfig(algorithm="sac")),
     )
     assert isinstance(method, Portfolio)
     first, known, told = [], [], 0
@@ -181,7 +182,7 @@ def test_it_lives_with_a_board_on_which_everything_fails():
     method = definition.build(
         context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "profile_model.use": "off"}, "test")
     )
-    search(method, context, Dead([problem]), Budget(100, None), Memory())
+    search(method, context, Dead([problem]), Budget(150, None), Memory())
     assert set(context.archive.sources(slice(None))) == {"twin", "network", "boltzmann", "learner"}
     assert method.champion(0) is None
 

@@ -38,7 +38,7 @@ def test_the_notebook_runs_and_each_cell_displays_itself(tmp_path, monkeypatch):
     result, mapping, bound, both = shown
     assert f"{names['result'].speedup:.4f}x" in result
     assert "no cost is below" in bound
-    for frame, title in ((mapping, "What gained the time"), (both, "The runs")):
+    for frame, title in ((mapping, "Where time was gained"), (both, "The runs")):
         page = html.unescape(re.fullmatch(r'<iframe [^>]*srcdoc="([^"]*)" style="[^"]*"></iframe>', frame)[1])
         assert page.startswith("<!DOCTYPE html>")
         assert f"<h2>{title}</h2>" in page

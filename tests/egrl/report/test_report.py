@@ -77,7 +77,7 @@ def test_a_page_says_what_the_run_reached_and_loads_nothing(runs, capsys, tmp_pa
     loads = {key for _, attributes in read.tags for key in attributes if key in ("src", "srcset", "action")}
     assert not loads
     assert all((a.get("href") or "#").startswith("#") for _, a in read.tags)
-    for title in ("What gained the time", "What moved", "Memory over time", "Ops", "The search", "Settings"):
+    for title in ("Where time was gained", "What moved", "Memory over time", "Ops", "The search", "Settings"):
         assert f"<h2>{title}</h2>" in page
     refuse(capsys, ["report", str(tmp_path)], "summary.json")
     refuse(capsys, ["report", str(runs[0]), "-o", "page.pdf"], ".html")
@@ -148,7 +148,7 @@ def test_what_gained_the_time_adds_up_to_the_latencies(runs):
     assert all(row[4] == row[2] - row[3] for row in gains.rows)
     assert sum(row[1] for row in gains.rows) == len(best)
     own = {moved: row for moved, *row in gains.rows}
-    unmoved = own.get("nothing of their own", [0])[0]
+    unmoved = own.get("none of their own tensors", [0])[0]
     assert unmoved == len(best) - differ.any(axis=1).sum()
     table = nodes(problem, best)
     gain = [name for name, _ in table.columns].index("gain")
@@ -187,7 +187,7 @@ def test_a_board_is_never_mistaken_for_the_model(tmp_path):
     assert main([*argv, board, "--out", str(tmp_path / "r")]) == 0
     past = PastRun.read(tmp_path / "r")
     found = {section.title: section for section in sections(past)}
-    assert "not the board's" in found["What gained the time"].says
+    assert "not the board's" in found["Where time was gained"].says
     measured = found["Predicted against measured"].lines[0]
     evaluations = past.evaluations()
     assert len(measured.x) == len(measured.y) == 4
@@ -212,7 +212,7 @@ def test_what_the_twin_thought_is_of_what_was_measured_before(tmp_path):
     assert list(twin.y) == list(file.y)[FIRST:]
     error = {line.label: np.median(np.abs(np.array(line.x) / np.array(line.y) - 1)) for line in (twin, file)}
     assert error["the twin"] < 0.5 * error["the chip file"]
-    assert "the twin, which of each had seen what was measured before" in found.says
+    assert "the twin, which predicts each from those measured before it" in found.says
     spoilt = past.evaluations().cost.copy()
     spoilt[FIRST + 10 :] *= 2.0
     again = predictions(past, dataclasses.replace(past.evaluations(), cost=spoilt))[0].lines[0]
@@ -295,7 +295,7 @@ def test_the_first_sentence():
     whole = {**summary, "baseline": {"cost": 107e-6}, "bound": 98e-6, "best": {**best, "cost": 1e-4}}
     costs = "The best mapping costs 100 us instead of 107 us, estimated by a model, not measured; no mapping costs less"
     costs += " than 98 us."
-    gained = "At most 9.19% can be gained over the compiler; 7.25% is found."
+    gained = "Proven limit 1.10x: at most 9.19% can be gained over the compiler; found: 7.25%."
     assert pages.sentence_of(whole) == f"{told} {costs} {near} {gained} {took}"
     assert "Proven to be the best possible" in pages.sentence_of({**summary, "gap": 0.0})
     assert (

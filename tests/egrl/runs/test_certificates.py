@@ -71,7 +71,7 @@ def test_what_ships_is_shown_without_solving_unless_asked(tmp_path, capsys, monk
     captured = capsys.readouterr()
     assert captured.err == ""
     assert f"written     {best}" in captured.out
-    assert "--prove solves the model anew" in captured.out
+    assert "--prove solves the model again" in captured.out
     problem = NnpiProblem(load("bert"), load_chip("nnpi"))
     assert (mapping_file.read(str(best), problem) == problem.best_known()[0]).all()
     for flags in (["--prove"], ["--seconds", "9"], ["--seed", "3"]):
@@ -238,7 +238,7 @@ def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
     ).splitlines() == [
         "w on c: no mapping has a reward above 1.0000",
         "  proof       p",
-        "  best known  1.0000 (s), 2.0000x the production heuristic",
+        "  best known  1.0000 (s), 2.00x faster than the production heuristic",
         "  gap         none: the best known is proven to be the best possible",
         "  note        r",
     ]

@@ -56,7 +56,7 @@ def test_a_board_without_a_budget_is_asked_a_hundred_times_and_the_first_line_sa
     assert result.summary["evaluations"] == 76
     first, measuring, time, *_ = capsys.readouterr().err.splitlines()
     assert first.startswith(
-        "egrl: no budget is given: --requests 100: 76 evaluations; the baseline and measuring"
+        "egrl: no budget is given: --requests 100: 76 evaluations; measuring the baseline"
     )
     assert "measuring the baseline" in measuring
     assert re.fullmatch(
@@ -76,9 +76,9 @@ def test_a_budget_of_its_own_and_repeats_of_its_own_are_what_they_were(capsys):
         (
             39,
             "egrl",
-            "fewer than 40 the best is named by one measurement of each mapping, and the model of the board that",
+            "fewer than 40 the best is chosen by one measurement of each mapping, and the model of the board that",
         ),
-        (39, "annealing", "; with fewer than 40 the best is named by one measurement of each mapping"),
+        (39, "annealing", "; with fewer than 40 the best is chosen by one measurement of each mapping"),
         (40, "egrl", ""),
     ],
 )

@@ -103,8 +103,8 @@ def test_simplify_writes_a_mapping_that_keeps_the_share_of_the_gain(run, capsys,
     )
     text = capsys.readouterr().out
     assert (tmp_path / "small.json").read_text() == written.read_text()
-    assert f"{found['chosen']['changes']} of {found['given']['changes']} changes" in text
-    assert f"buys {found['steps'][0]['buys'] * 1e6:.2f} us, {percent(found['steps'][0]['kept'])}" in text
+    assert f"{found['chosen']['changes']} of the {found['given']['changes']} changes" in text
+    assert f"saves {found['steps'][0]['buys'] * 1e6:.2f} us, {percent(found['steps'][0]['kept'])}" in text
 
 
 def test_other_commands_take_the_simplified_mapping_beside_the_run(run, capsys, tmp_path):
@@ -125,11 +125,12 @@ def test_a_run_ends_with_how_few_changes_bring_how_much():
     best, _ = problem.best_known()
     ended = {"best": {"speedup": 1.01}}
     last = changes_hint(Result(problem, ended, best, Path("runs/r")))
-    few, of = (int(last.split()[k]) for k in (0, 2))
-    assert last.endswith("% of the gain: egrl simplify runs/r")
+    assert last.startswith("next: egrl simplify runs/r lists the ")
+    assert last.endswith("% of the gain")
+    few, of = (int(last.split()[k]) for k in (6, 8))
     assert 0 < few <= of / 3
     measured = changes_hint(Result(problem, {**ended, "evaluator": {}}, best, Path("runs/r")))
-    assert measured == "which changes matter only the chip file's model says: egrl simplify runs/r"
+    assert measured == "next: egrl simplify runs/r says which changes matter, by the chip file's model"
     assert changes_hint(Result(problem, {"best": None}, None, Path("runs/r"))) == ""
     assert changes_hint(Result(problem, {"best": {"speedup": 1.0}}, best, Path("runs/r"))) == ""
 
@@ -172,8 +173,8 @@ def test_of_a_run_on_a_board_the_model_chooses_and_a_command_that_measures_is_pr
     argv = ["run", "--workload", "resnet18", "--chip", "npu", "--method", "annealing", "--start", "rules"]
     board = f"{sys.executable} {script}"
     assert main([*argv, "--evaluator", board, "--requests", "40", "--out", str(out)]) == 0
-    said = "which changes matter only the chip file's model says"
-    assert capsys.readouterr().out.splitlines()[-1] == f"{said}: egrl simplify {out}"
+    said = f"next: egrl simplify {out} says which changes matter, by the chip file's model"
+    assert capsys.readouterr().out.splitlines()[-1] == said
     assert main(["simplify", str(out), "--evals", "600"]) == 0
     printed = capsys.readouterr().err
     assert "by the chip file's model, not measured; on the board: egrl run" in printed
@@ -202,7 +203,7 @@ def test_what_is_wrong_is_refused_in_one_line(run, argv, says, capsys):
 def test_a_mapping_that_gains_nothing_and_a_problem_without_changes_are_said(tmp_path, capsys):
     argv = ["simplify", "--workload", "alexnet", "--chip", "npu", "--mapping", "compiler", "--evals", "100"]
     assert main(argv) == 0
-    assert "the mapping is no faster than the rule" in capsys.readouterr().out
+    assert "the mapping is no faster than the built-in baseline heuristic" in capsys.readouterr().out
     assert main([*argv, "-o", str(tmp_path / "same.json"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["chosen"]["changes"] == 0
     assert main(["evaluate", *argv[1:5], "--mapping", str(tmp_path / "same.json"), "--json"]) == 0
@@ -224,9 +225,9 @@ def test_a_hint_names_few_changes_that_keep_much_or_nothing():
         return simplified.Simplified(problem, given, 0.95)
 
     said = simplified.hint(front([0, 1, 9, 30], [10.0, 7.0, 5.1, 5.0]), "runs/r")
-    assert said == "9 of 30 changes bring 98% of the gain: egrl simplify runs/r"
+    assert said == "next: egrl simplify runs/r lists the 9 of 30 changes that bring 98% of the gain"
     said = simplified.hint(front([0, 1, 20, 30], [10.0, 7.0, 5.1, 5.0]), "runs/r")
-    assert said == "1 of 30 changes brings 60% of the gain: egrl simplify runs/r"
+    assert said == "next: egrl simplify runs/r lists the 1 of 30 changes that brings 60% of the gain"
     assert simplified.hint(front([0, 1, 20, 30], [10.0, 9.0, 5.1, 5.0]), "runs/r") == ""
     assert simplified.hint(front([0, 1], [10.0, 9.0]), "runs/r") == ""
     assert [percent(share) for share in (0.9999, 1.0, 0.5, 1.2)] == [

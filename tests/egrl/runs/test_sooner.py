@@ -142,8 +142,9 @@ def test_the_end_names_the_gap_that_would_have_stopped_it_and_that_is_so(tmp_pat
     document = json.loads((out / "summary.json").read_text())
     found = document["sooner"]
     share, count = found["until_gap"], found["evaluations"]
-    rest = "the rest gained 0.01% at most" if found["rest"] > 0 else "nothing was gained"
-    said = f"after {count} evaluations {rest}; --until-gap {share} would have stopped there"
+    gained = "at most 0.01%" if found["rest"] > 0 else "nothing"
+    said = f"after the first {count} evaluations the search gained {gained}; --until-gap {share} would have"
+    said += " stopped there"
     assert lines[lines.index(f"run folder: {out}") - 1] == said
     assert document["gap"] <= share_of(share)
     near = egrl.search("alexnet", **EARLY, until_gap=share).summary
@@ -219,6 +220,7 @@ def test_a_gap_that_would_have_stopped_it_before_the_last_gain_is_not_advised():
 def test_a_bound_that_came_only_at_the_end_is_said_to_take_a_proof():
     found = ended(1.99, 30, begun_with=UNPROVED)
     assert found["known"] is False
-    said = "after 42 evaluations nothing was gained; --until-gap 0.6% stops there once the gap is proved"
+    said = "after the first 42 evaluations the search gained nothing; --until-gap 0.6% stops there as soon as the gap"
+    said += " is proved"
     text = sentence({**egrl.search("alexnet", method="random", gens=1).summary, "sooner": found}, "r")
     assert said in text.splitlines()

@@ -187,9 +187,9 @@ def test_a_ranking_network_is_trained_on_drawn_chips_too_in_two_sittings_as_in_o
         "--set",
         "method.width=8",
         "--set",
-        "method.training.samples=4",
+        "method.samples=4",
         "--set",
-        "method.training.tasks=3",
+        "method.tasks=3",
     ]
     given = ["--workloads", "alexnet,resnet18", "--validation", "vgg16", "--chips-around", "2", *small]
 

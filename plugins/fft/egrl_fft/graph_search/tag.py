@@ -9,7 +9,7 @@ The parts, beside this file: `bandits.py` (the bandit at a vertex), `search_grap
 Deviations: those that the parts name; the largest is that completions learn (`completions = "uniform"`: the paper's). A
 problem without a derivation is searched decision by decision (`decisions.py`). Until a vertex has more than s
 evaluations its bandit goes round; s is 5 by default, since our budgets are hundreds of evaluations; what it should be
-was not settled (docs/explanations/tag.md).
+was not settled (plugins/fft/docs/explanations/tag.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the report of `egrl reproduce tag` says beside results.json: the paper's statements with verdicts, and numbers
 of tables. The sentences are in `report.md.j2`.
 
-    python -m egrl_fft.paper.report docs/results/data/tag.json.xz
+    python -m egrl_fft.paper.report plugins/fft/docs/results/data/tag.json.xz
 
 prints the report of results that ship.
 

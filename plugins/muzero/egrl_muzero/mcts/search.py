@@ -1,7 +1,8 @@
 """A batched tree search: B games at once, networks or rules called once a simulation for all of them.
 
 Source: MuZero (Schrittwieser et al., Nature 588, 2020), appendix B; the shape of the interface is that of mctx
-(Apache-2.0). docs/explanations/mcts.md has the policies, docs/log/mcts.md what differs from mctx.
+(Apache-2.0). plugins/muzero/docs/explanations/mcts.md has the policies, plugins/muzero/log/mcts.md what differs from
+mctx.
 
 Deviations: `recurrent` is called with the rows that grow a node; a search that ended at a terminal node is left out.
 """

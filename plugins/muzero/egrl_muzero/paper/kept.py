@@ -1,6 +1,6 @@
 """The tables of runs that were kept: rewards (Table 2), parts of the agent (Figure 7), speedups (Tables 3 and 4).
 
-    python -m egrl_muzero.paper.kept docs/results/data/mmap-runs.tar.xz
+    python -m egrl_muzero.paper.kept plugins/muzero/docs/results/data/mmap-runs.tar.xz
 
 The runs are of an earlier version; the rest of the report needs files that were not kept.
 """

@@ -5,7 +5,7 @@ raises the bound (`prover.py`), and every other one looks for solutions (`search
 rest, the first thread spends most of its time searching, too.
 
 How far each gets in a second depends on the machine, and the threads learn of each other's results when these come:
-runs with equal seeds need not be equal. docs/explanations/shard-exact.md has the proof of the bound.
+runs with equal seeds need not be equal. plugins/shard/docs/explanations/shard-exact.md has the proof of the bound.
 """
 
 from __future__ import annotations

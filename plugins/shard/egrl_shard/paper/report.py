@@ -1,6 +1,6 @@
 """What the report of `egrl reproduce shard` says beside results.json: scores, medians and gaps.
 
-    python -m egrl_shard.paper.report docs/results/data/shard.json.xz
+    python -m egrl_shard.paper.report plugins/shard/docs/results/data/shard.json.xz
 
 prints the report of results that ship. The sentences are in `report.md.j2`.
 """

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from egrl.methods.rank.gradient import ScoreGradient, ScoreGradientConfig
+from egrl.methods.rank.config import ScoreGradientConfig
+from egrl.methods.rank.gradient import ScoreGradient
 from policies.context_module import Batch
 from policies.network import NetworkConfig
 from policies.places import Places
@@ -44,13 +45,13 @@ def task(seed: int, nodes: int = 12) -> Wanted:
     return Wanted(seen, wanted / np.sqrt((wanted**2).mean()))
 
 
-def trained(tasks: list[Wanted], seed: int, config: ScoreGradientConfig) -> RankingModule:
+def trained(tasks: list[Wanted], seed: int, config: ScoreGradientConfig, samples: int = 16) -> RankingModule:
     torch.manual_seed(seed)
     module, rng = RankingModule(NAMES, HEADS, WIDTH), np.random.default_rng(seed)
     module.see([own.places for own in tasks])
     training = ScoreGradient(module, config)
     for _ in range(config.rounds):
-        draws = training.begin([own.places for own in tasks], rng)
+        draws = training.begin([own.places for own in tasks], samples, rng)
         training.end(draws, [t.losses(d.scores, d.free_share) for t, d in zip(tasks, draws, strict=True)])
     return module
 
@@ -58,15 +59,15 @@ def trained(tasks: list[Wanted], seed: int, config: ScoreGradientConfig) -> Rank
 def test_the_estimated_slope_of_a_loss_is_its_slope():
     """Of the smoothed squared distance the slope is 2 (s - wanted) / size, whatever sigma is."""
     given, rng = task(0, 3), np.random.default_rng(1)
-    training = ScoreGradient(RankingModule(NAMES, HEADS, WIDTH), ScoreGradientConfig(samples=64))
+    training = ScoreGradient(RankingModule(NAMES, HEADS, WIDTH), ScoreGradientConfig())
     scores = rng.normal(size=given.wanted.shape).astype(np.float32)
-    draws = [training._draws(scores, 0.0, rng) for _ in range(300)]
+    draws = [training._draws(scores, 0.0, 32, rng) for _ in range(300)]
     found = np.mean([training._slopes(d, given.losses(d.scores, d.free_share))[0] for d in draws], axis=0)
     np.testing.assert_allclose(found, 2 * (scores - given.wanted) / scores.size, atol=0.06)
 
 
 def test_training_learns_from_losses_what_needs_context_and_what_should_stay_free():
-    config = ScoreGradientConfig(samples=16, rounds=300, first_rate=2e-2, last_rate=2e-3)
+    config = ScoreGradientConfig(rounds=300, first_rate=2e-2, last_rate=2e-3)
     module, unseen = trained([task(seed) for seed in range(8)], 0, config), task(99)
     with torch.no_grad():
         scores, free = module(Batch.of([unseen.places]))

@@ -18,7 +18,7 @@ from subjects import problem
 from workloads.errors import InputError
 from workloads.load import load
 
-SMALL = ("method.width=8", "method.training.samples=8", "method.training.rounds=40")
+SMALL = ("method.width=8", "method.samples=8", "method.training.rounds=40")
 
 
 def problem_of(workload: str, chip: str = "nnpi") -> NnpiProblem:

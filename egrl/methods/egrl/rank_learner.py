@@ -1,0 +1,165 @@
+"""A learner whose network ranks: it begins with the shipped network and follows the gradient of its scores.
+
+Source: `egrl.methods.rank.gradient`, for one problem. Its rollouts are mirrored pairs of its scores with noise; once
+they are measured, the slope of the cost goes through the network by backpropagation. If their number is odd, the
+network's own mapping is one of them.
+
+Deviations from EGRL, Algorithm 2: the estimate needs the noise of the learner's own rollouts, so that of the shared
+archive it takes only the least cost so far. The step follows at once, not while the next round is measured. The
+population gets what the learner proposed as mappings; its weights migrate if the population's networks are of its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from egrl.core.method import Context
+from egrl.methods.egrl.config import LearnerConfig
+from egrl.methods.egrl.learner import LEARNER_SOURCE
+from egrl.methods.egrl.ranking import Ranking
+from egrl.methods.rank.gradient import Draws, ScoreGradient, regret
+from hwsim.placing import Scores
+from policies.network import CONTEXT, LINEAR, NetworkConfig
+from policies.ranker import Rankers
+from policies.ranking_module import RankingModule
+from policies.shipped import network
+from policies.store import StoredPolicy, ranker_policy
+from policies.weight_vector import Weights
+
+
+class RankLearner:
+    """See the module. A round is asked for with `scores` and told with `add`."""
+
+    metric_names: tuple[str, ...] = ("learner_loss", "estimate_norm", "sigma")
+    places_as_drawn = True
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        context: Context,
+        rng: np.random.Generator,
+        init: Weights | None,
+        ranking: Ranking,
+    ) -> None:
+        """For the first problem of `context`.
+
+        It begins with `init`, weights float32 [P] of the population's kind of network, if they are given and of a rule
+        or a context network; else with the shipped network, or with a random one where none ships for such features.
+        """
+        self.config, self._context, self._ranking = config, context, ranking
+        self.per_round = config.rank.rollouts
+        own, first = _first_network(config, ranking, init, rng)
+        self._rankers = Rankers(own, ranking.names, ranking.places.shape[1])
+        self._training = ScoreGradient(self._module(own.width, first), config.rank.training)
+        self._least = context.problems[0].baseline.cost
+        self._asked = 0
+        self._draws: Draws | None = None
+        self._metrics: dict[str, float] = {}
+
+    def _module(self, width: int, init: Weights | None) -> RankingModule:
+        """The network in torch, with weights as drawn if there are no others."""
+        names, places = self._ranking.names, self._ranking.places
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(self._context.generator("learner weights").integers(2**63)))
+            module = RankingModule(names, places.shape[1], width)
+        module.see([places])
+        if init is not None:
+            module.begin_with(init, self._rankers.weight_format)
+        return module
+
+    def rollouts(self, count: int) -> NDArray[np.float32]:
+        """It has none but `scores`."""
+        raise NotImplementedError("a ranking learner has scores")
+
+    def scores(self, count: int) -> tuple[Scores, NDArray[np.float64]]:
+        """Its own scores, if the count is odd, and mirrored pairs; see `Learner`."""
+        self._asked, found = count, []
+        if count % 2:
+            found.append(self._rankers.scores(self._weights()[None], self._ranking.places, None))
+        self._draws = self._drawn(count)
+        if self._draws is not None:
+            found.append((self._draws.scores, self._draws.free_share))
+        scores, share = zip(*found, strict=True)
+        return np.concatenate(scores), np.concatenate(share)
+
+    def _drawn(self, count: int) -> Draws | None:
+        """The pairs of a round, always the same from the same weights."""
+        if count < 2:
+            return None
+        rng = self._context.generator(f"learner round {self._training.rounds}")
+        return self._training.begin([self._ranking.places], count, rng)[0]
+
+    def add(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
+        """The least cost of all; a step once its own rollouts are measured."""
+        archive = self._context.archive
+        cost = np.where(usable, archive.column("cost")[tickets], np.inf)
+        self._least = min(self._least, float(cost.min(initial=np.inf)))
+        own = cost[archive.sources(tickets) == LEARNER_SOURCE]
+        if not len(own) or self._draws is None:
+            return
+        losses = regret(own[-len(self._draws.scores) :], self._context.problems[0].baseline.cost, self._least)
+        sigma = self._training.sigma
+        norm = self._training.end([self._draws], [losses])
+        self._metrics = {"learner_loss": float(losses.mean()), "estimate_norm": norm, "sigma": sigma}
+        self._draws = None
+
+    def learn(self) -> Mapping[str, float]:
+        """Metrics of the last step; the step itself is `add`'s, since the next round is drawn before `learn`."""
+        return self._metrics
+
+    def _weights(self) -> Weights:
+        return self._training.module.weights()
+
+    def migrant(self) -> Weights | None:
+        """Its weights, if the population's networks are of the same shape."""
+        same = self.config.migration and self._ranking.network == self._rankers.config
+        return self._weights() if same else None
+
+    def policy(self) -> StoredPolicy:
+        """The network."""
+        space = self._context.problems[0].space
+        return ranker_policy(
+            self._weights(),
+            self._rankers,
+            heads=space.heads,
+            choices=space.most_choices,
+            seed=self._context.seed,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, moments and counts; the draws of the round under way follow from these."""
+        return {
+            "training": self._training.state_dict(),
+            "least": self._least,
+            "asked": 0 if self._draws is None else self._asked,
+            "metrics": self._metrics,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._training.load_state_dict(state["training"])
+        self._least, self._asked = float(state["least"]), int(state["asked"])
+        self._metrics = dict(state["metrics"])
+        self._draws = self._drawn(self._asked)
+
+
+def _first_network(
+    config: LearnerConfig, ranking: Ranking, init: Weights | None, rng: np.random.Generator
+) -> tuple[NetworkConfig, Weights | None]:
+    """The kind of network that the learner trains, and its first weights, None if they are to be drawn."""
+    heads, population = ranking.places.shape[1], ranking.network
+    found = network(ranking.names, heads) if config.rank.shipped else None
+    alike = population.name == CONTEXT
+    if init is None and found is not None and (not alike or population == found.rankers.config):
+        return found.rankers.config, found.weights
+    own = population if alike else NetworkConfig(name=CONTEXT, width=config.rank.width)
+    if init is not None and population.name == LINEAR:
+        init = Rankers(own, ranking.names, heads).of_rule(init, rng)
+    elif not alike:
+        init = None
+    return own, init

@@ -1,0 +1,119 @@
+"""The learner whose network ranks: what it begins with and proposes, and that it learns what that was worth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from egrl.core import typed_tables
+from egrl.core.archive import Archive, proposals
+from egrl.core.method import Context
+from egrl.methods import find_method, placed
+from egrl.methods.egrl.rank_learner import RankLearner
+from egrl.methods.egrl.sac_learner import SacLearner
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiProblem
+from toys import ToyRagged
+from workloads.errors import InputError
+from workloads.load import load
+
+CONTEXT = {"network.name": "context", "network.width": 8}
+RANDOM = {"learner.rank.shipped": False, "learner.rank.width": 8}
+
+
+@pytest.fixture(scope="module")
+def resnet():
+    return NnpiProblem(load("resnet50"), load_chip("nnpi"))
+
+
+def made(problem, method="pg", init=None, **settings):
+    definition = find_method(method)
+    alone = {"twin": "off", "profile_model.use": "off"}
+    config = typed_tables.build(definition.config, {**alone, **settings}, "test")
+    return definition.build(Context([problem], Archive([problem]), 2, [None], init), config)
+
+
+def tell(method, rows, problem):
+    """The results of a round. Returns its costs."""
+    evaluation = problem.evaluate(rows.mapping, np.zeros(len(rows), np.uint64))
+    method._context.archive.append(rows, evaluation)
+    method.tell(rows, evaluation)
+    return evaluation.cost
+
+
+def flat(policy):
+    return np.concatenate([array.reshape(-1) for array in policy.weights.values()])
+
+
+def test_networks_that_are_placed_have_the_ranking_learner_and_others_sac(resnet):
+    assert isinstance(made(resnet, "egrl")._learner, RankLearner)
+    assert isinstance(made(resnet, "egrl", **{"learner.algorithm": "sac"})._learner, SacLearner)
+    assert isinstance(made(resnet, "egrl", readout="greedy")._learner, SacLearner)
+    assert isinstance(made(ToyRagged(), "egrl")._learner, SacLearner)
+    with pytest.raises(InputError, match=r"method\.learner\.algorithm: expected sac, .* found rank"):
+        made(ToyRagged(), "egrl", **{"learner.algorithm": "rank"})
+
+
+def test_it_begins_with_the_mapping_of_the_shipped_network(resnet):
+    rows = made(resnet, **{"learner.rank.rollouts": 3}).ask()
+    assert np.array_equal(rows.mapping[0], placed.placed_by_network(resnet, samples=1)[0])
+    assert set(rows.source) == {"learner"}
+    other = made(resnet, **{**RANDOM, "learner.rank.rollouts": 3}).ask()
+    assert not np.array_equal(other.mapping[0], rows.mapping[0])
+
+
+def test_its_rollouts_are_mirrored_around_its_own_scores(resnet):
+    learner = made(resnet)._learner
+    own, _ = learner.scores(1)
+    drawn, share = learner.scores(40)
+    np.testing.assert_allclose(
+        (drawn[:20] + drawn[20:])[:, :, 1:] / 2, np.repeat(own, 20, 0)[:, :, 1:], atol=1e-3
+    )
+    assert (drawn - own)[:, :, 1:].std() == pytest.approx(0.5, rel=0.05)
+    assert len(set(share)) == 40
+
+
+def test_its_own_mapping_gets_better_by_what_its_rollouts_were_worth(resnet):
+    method, own = made(resnet, **RANDOM), []
+    for number in range(20):
+        rows = method.ask().numbered(21 * number)
+        own.append(float(tell(method, rows, resnet)[0]))
+    assert np.mean(own[-4:]) < 0.99 * np.mean(own[:4])
+
+
+def test_of_what_others_measured_it_takes_the_least_cost_alone(resnet):
+    method = made(resnet, **RANDOM)
+    learner, before = method._learner, flat(method.policy())
+    rows = replace(proposals(resnet.baseline.mapping[None], "twin"), ticket=np.arange(1))
+    evaluation = resnet.evaluate(rows.mapping, np.zeros(1, np.uint64))
+    method._context.archive.append(rows, replace(evaluation, cost=evaluation.cost / 2))
+    learner.add(rows.tickets, evaluation.usable)
+    assert learner._least == float(evaluation.cost[0]) / 2
+    assert np.array_equal(flat(method.policy()), before)
+
+
+def test_it_goes_on_from_a_checkpoint_within_a_round(resnet):
+    first, second = made(resnet, **RANDOM), made(resnet, **RANDOM)
+    tell(first, first.ask().numbered(0), resnet)
+    rows = first.ask().numbered(21)
+    second.load_state_dict(first.state_dict())
+    second._context.archive.append(
+        replace(rows, ticket=np.arange(21)), resnet.evaluate(rows.mapping, np.zeros(21, np.uint64))
+    )
+    for method in (first, second):
+        tell(method, rows, resnet)
+    assert np.array_equal(flat(first.policy()), flat(second.policy()))
+
+
+def test_its_weights_migrate_to_networks_of_its_kind_alone(resnet):
+    assert made(resnet, "egrl")._learner.migrant() is None
+    assert made(resnet, "egrl", **CONTEXT)._learner.migrant() is not None
+    assert made(resnet, "egrl", **CONTEXT, **{"learner.migration": False})._learner.migrant() is None
+
+
+def test_a_policy_to_begin_with_takes_the_place_of_the_shipped_network(resnet):
+    stored = made(resnet, **RANDOM, **CONTEXT).policy()
+    again = made(resnet, init=stored, **CONTEXT).policy()
+    np.testing.assert_allclose(flat(again), flat(stored), rtol=1e-3, atol=1e-4)
