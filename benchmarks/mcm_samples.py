@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 import egrl
-from analysis.means import geometric_mean
+from analysis.transfer import geometric_mean
 from benchmarks.lines import Lines
 from egrl.core.archive import START
 from egrl.reproduction import interval_text, paired

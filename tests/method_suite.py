@@ -16,8 +16,8 @@ import subjects
 from egrl.core import loop, typed_tables
 from egrl.core.archive import START, Archive, Proposals, proposals
 from egrl.core.contracts import GENERATION, Budget
+from egrl.core.loop import SearchState
 from egrl.core.method import Context, Method
-from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.methods.twin import method as twin_method

@@ -21,7 +21,7 @@ from commands import module_of
 from pages import blocks, commands, spans, table
 
 import onnx_models
-from egrl.cli.list import KINDS
+from egrl.cli.listing import KINDS
 from egrl.cli.main import COMMANDS, cli, main
 from egrl.cli.run import exact_hint
 from egrl.core import mapping_file

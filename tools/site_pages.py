@@ -29,7 +29,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import egrl
-from egrl.cli.list import entries
+from egrl.cli.listing import entries
 from egrl.cli.main import COMMANDS, cli
 from egrl.figures import FIGURES, find_figure, memory_map
 from egrl.methods import METHODS

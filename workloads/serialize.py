@@ -18,8 +18,7 @@ from pydantic_core import ErrorDetails
 
 from workloads.errors import InputError
 from workloads.json_text import describe, parse_document
-from workloads.validate import MAX_OPS, check
-from workloads.workload import Edge, ElementBytes, Gemm, Op, Workload
+from workloads.workload import MAX_OPS, Edge, ElementBytes, Gemm, Op, Workload, check
 
 KIND = "workload"
 VERSION = 1

@@ -53,8 +53,20 @@ COMMANDS: dict[str, str] = {
     "list": "list workloads, chips, methods or problems",
 }
 
-MODULES: dict[str, str] = {"import": "import_model"}
-"""Commands whose file has another name, because theirs is a keyword of Python."""
+PLACES: dict[str, str] = {
+    "import": "import_model:command",
+    "plot": "pages:plot",
+    "report": "pages:report",
+    "trace": "pages:trace_command",
+    "compare": "studies:compare",
+    "explore": "studies:explore_command",
+    "pretrain": "studies:pretrain_command",
+    "export": "handover:export",
+    "allocate": "handover:allocate_command",
+    "list": "listing:list_command",
+    "chip": "listing:chip",
+}
+"""File and function of the commands that have no file of their name with a `command`."""
 
 KIND = plugins.Kind("command", "egrl", tuple(COMMANDS), "a command of click")
 """What plug-ins of the group `egrl.commands` are."""
@@ -72,7 +84,8 @@ class _Lazy(NamedGroup):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """The command. InputError where it is of a plug-in that cannot be used, or that is not installed."""
         if name in COMMANDS:
-            return with_names(importlib.import_module(f"egrl.cli.{MODULES.get(name, name)}").command)
+            module, _, function = PLACES.get(name, f"{name}:command").partition(":")
+            return with_names(getattr(importlib.import_module(f"egrl.cli.{module}"), function))
         # A shell that asks what could follow must not run code that it names.
         known_only = context.resilient_parsing
         if name.startswith("-") or (known_only and name not in plugins.installed(KIND)):

@@ -15,7 +15,7 @@ from hwsim.problem import Problem
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
-    from egrl.runs.policies import SavedPolicies
+    from egrl.transfer.zero_shot import SavedPolicies
 
 
 @click.command(name="transfer", short_help="place a trained policy on other workloads, with no training")
@@ -72,7 +72,6 @@ def command(
     from egrl.core.plugins import check_given
     from egrl.core.typed_tables import parse_set
     from egrl.methods import KIND
-    from egrl.runs import policies as saved_policies
     from egrl.transfer import zero_shot as transfer
 
     say = sayer("transfer", quiet)
@@ -82,7 +81,7 @@ def command(
     twice = next((f for f in folders if [g.resolve() for g in folders].count(f.resolve()) > 1), None)
     if twice is not None:
         raise InputError(f"RUN: expected different folders, found {twice} twice")
-    documents, sources = [], [saved_policies.read(folder, problem) for folder in folders]
+    documents, sources = [], [transfer.read_policies(folder, problem) for folder in folders]
     for source in sources if finetune is not None else ():
         check_given(str(source.folder), (KIND, source.method, method))
         source.check_code(settings)
@@ -143,7 +142,7 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
 
     `problem` is one of those on which they were placed.
     """
-    from analysis.means import geometric_mean
+    from analysis.transfer import geometric_mean
     from egrl.runs.text import baseline_text
     from workloads.text import optional
     from workloads.text import table as markdown_table

@@ -148,7 +148,7 @@ class Context:
         seed: of the run.
         start: for each problem a mapping int16 [N, H] to begin with, or None (cold).
         rules: mappings int16 [N, H], measured before the first `ask` if there is one problem without a start mapping;
-            see `egrl.core.from_rules`.
+            see `egrl.core.loop`.
         init: a saved policy to begin with, or None.
         threads: of a learner's tensor operations.
         device: torch device of the networks.

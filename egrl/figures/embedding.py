@@ -7,8 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.embedding import FEWEST, embed, embedding_figure
-from analysis.mapping_groups import BEST, COMPETITIVE, MOST, WITHIN, Groups, choose, hamming, measure
+from analysis.embedding import (
+    BEST,
+    COMPETITIVE,
+    FEWEST,
+    MOST,
+    WITHIN,
+    Groups,
+    choose,
+    embed,
+    embedding_figure,
+    hamming,
+    measure,
+)
 from egrl.figures.repetitions import Drawing, check_alike, together
 from egrl.runs.past_run import Evaluations, PastRun
 from workloads.errors import InputError

@@ -9,15 +9,14 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.bands import Band, band_figure, bands
 from analysis.breakdown import Inference, breakdown, breakdown_figure, micro
-from analysis.layout import Layout, layout_figure, use
+from analysis.memories import Band, band_figure, bands, shift_figure, shifts
+from analysis.memory_map import Layout, layout_figure, use
 from analysis.partition import Split, shares, shares_figure, split_figure
-from analysis.shift import shift_figure, shifts
 from analysis.utilisation import Schedule, utilisation, utilisation_figure
 from egrl.figures.repetitions import Drawing, Fastest, check_places, fastest, together
 from egrl.problems import find_problem
-from egrl.runs.allocation import PackedMemory, allocate
+from egrl.runs.export import PackedMemory, allocate
 from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasLifetimes, HasOccupancy, Occupancy, explainer
 from hwsim.explanation import OpTimes, Partition

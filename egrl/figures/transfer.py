@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egrl.figures.repetitions import Drawing
-from egrl.runs import policies as saved_policies
 from egrl.runs.config import RunOptions
 from egrl.transfer import zero_shot as transfer
 from workloads.errors import InputError
@@ -41,7 +40,7 @@ def read(path: Path, problem: str = "") -> Transferred:
         raise InputError(
             f"{path}: expected {transfer.DOCUMENT}, found none; `egrl transfer {path} --workload W,…` makes it"
         )
-    source = saved_policies.read(path, problem)
+    source = transfer.read_policies(path, problem)
     if document["generations"] != [step.generation for step in source.steps]:
         raise InputError(
             f"{path / transfer.DOCUMENT}: out of date: the folder has other policies by now; `egrl transfer {path}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egrl.core import plugins
-from egrl.core.from_rules import rules_of
+from egrl.core.loop import rules_of
 from egrl.core.plugins import check_installed
 from egrl.methods import policy_fit
 from hwsim.capabilities import HasPlacer

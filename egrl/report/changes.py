@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from egrl.runs.allocation import PackedMemory, allocate
+from egrl.runs.export import PackedMemory, allocate
 from egrl.runs.text import cost_text
 from hwsim.capabilities import HasLifetimes, HasOccupancy, explainer
 from hwsim.explanation import OpTimes, Partition

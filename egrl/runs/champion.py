@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egrl.core.archive import Archive
+from egrl.core.loop import Champion, SearchState
 from egrl.core.mapping_file import names_of
-from egrl.core.state import Champion, SearchState
 from egrl.measure.board import BoardFailure, excerpt
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from egrl.core import loop
 from egrl.core.contracts import Budget, Memory, Observer, Recorder
 from egrl.core.interrupts import HINT, Interrupted, StopSignal
-from egrl.core.state import SearchState
+from egrl.core.loop import SearchState
 from egrl.measure import local
 from egrl.measure.config import LOG
 from egrl.runs import checkpoint, progress, summary

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from egrl.core.contracts import Budget, Observer
-from egrl.core.state import Champion
+from egrl.core.loop import Champion
 from egrl.measure.local import end_with_parent
 from egrl.runs import progress
 from egrl.runs.config import NEVER, RunOptions, share_of

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from egrl.core import atomic, loop, mapping_file
 from egrl.core.archive import Archive
-from egrl.core.from_rules import FromRules
+from egrl.core.loop import FromRules, SearchState
 from egrl.core.mapping_file import PLACE
 from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
-from egrl.core.state import SearchState
 from egrl.measure import local
 from egrl.methods import find_method
 from egrl.problems import build_problem

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from egrl.core.archive import Archive
 from egrl.core.contracts import GENERATION, Budget
-from egrl.core.state import Champion, SearchState
+from egrl.core.loop import Champion, SearchState
 from egrl.core.typed_tables import Count, Number, Positive, Printable, check_document
 from egrl.core.version import versions
 from egrl.runs.config import RunConfig

@@ -18,9 +18,9 @@ from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.contracts import BUDGETS, Budget
 from egrl.core.interrupts import HINT, Interrupted, StopSignal
+from egrl.core.loop import SearchState
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
-from egrl.core.state import SearchState
 from egrl.measure import local
 from egrl.methods import find_method
 from egrl.problems import find_problem

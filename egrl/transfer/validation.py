@@ -23,7 +23,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from analysis.means import geometric_mean
+from analysis.transfer import geometric_mean
 from egrl.core import atomic, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.contracts import GENERATION, POLICY_EVERY, Budget
@@ -34,8 +34,8 @@ from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.problems import find_problem
 from egrl.runs import folder as run_folder
-from egrl.runs.policies import Step
 from egrl.transfer import zero_shot as transfer
+from egrl.transfer.zero_shot import Step
 from hwsim.problem import Problem, Status
 from workloads.errors import InputError, RunFailure
 from workloads.files import no_link, parse_toml, read_bytes, read_text

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from hwsim.nnpi.chip import Chip, Compute
 from workloads.errors import InputError
-from workloads.validate import last_consumer
-from workloads.workload import Gemm, Op, Workload
+from workloads.workload import Gemm, Op, Workload, last_consumer
 
 MOST_BYTES = 2**62
 """Sums of sizes stay below, so that int64 arithmetic never overflows."""

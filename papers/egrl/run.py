@@ -17,7 +17,6 @@ from typing import Any
 from egrl.figures import FIGURES
 from egrl.reproduction import Paper, Say, open_folder, run_comparison, save_figure, write_report
 from egrl.runs import folder as run_folder
-from egrl.runs import policies as saved_policies
 from egrl.runs.past_run import PastRun
 from egrl.transfer import zero_shot as transfer
 from papers.egrl.plan import (
@@ -133,7 +132,7 @@ def _place(folder: Path, workloads: Sequence[str]) -> Any:
     """What `egrl transfer` does with a folder, for a figure."""
     from egrl.figures.transfer import Transferred
 
-    source = saved_policies.read(folder)
+    source = transfer.read_policies(folder)
     placed = transfer.zero_shot(source, transfer.build_targets(source, workloads))
     return Transferred(folder, transfer.document(source, placed, ()))
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from egrl.reproduction import Paper, Say, open_folder, run_comparison, write_report
 from egrl.runs import folder as run_folder
-from egrl.runs import policies as saved_policies
 from egrl.transfer.pretrain import pretrain
 from egrl.transfer.validation import CHOSEN, CHOSEN_FINETUNED, PretrainOptions
+from egrl.transfer.zero_shot import read_policies
 from papers.mcm import numbers
 from papers.mcm.plan import ON_HELD_OUT, ON_TEST, POLICIES, STARTING_S, VARIANTS, Plan, Searches, Variant
 from papers.mcm.report import report
@@ -91,7 +91,7 @@ def _pretrain(plan: Plan, label: str, out: Path, workers: int, say: Say) -> Path
             finetune=plan.validation_evaluations,
         )
         pretrain(options, folder)
-    saved_policies.read(folder)
+    read_policies(folder)
     return folder
 
 

@@ -17,8 +17,7 @@ from workloads.importers.uncounted import Uncounted, account, amount, counted, n
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
 from workloads.importers.work import has_matrices, unknown_work, writes_a_part
 from workloads.text import as_file_name, visible
-from workloads.validate import check
-from workloads.workload import Op, Workload
+from workloads.workload import Op, Workload, check
 
 MAX_ELEMENTS = 2**64
 """Of a tensor: what is computed from it still fits a float, and sizes are judged by the workload's own limits."""

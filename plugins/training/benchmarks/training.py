@@ -40,7 +40,7 @@ from torch._functorch import partitioners as torch_partitioners
 from torch._inductor import custom_graph_pass
 
 import egrl
-from analysis.means import geometric_mean
+from analysis.transfer import geometric_mean
 from benchmarks.lines import Lines
 from egrl.reproduction import mean_interval
 from egrl_training.pytorch.capture import capture_joint

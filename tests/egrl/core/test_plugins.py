@@ -10,7 +10,7 @@ import pytest
 from plugged import ROOT, run_all
 
 import egrl
-from egrl.cli.list import entries
+from egrl.cli.listing import entries
 from egrl.core.registry import ProblemDefinition, ProblemEntry
 from workloads.errors import InputError
 

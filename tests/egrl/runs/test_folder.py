@@ -15,8 +15,8 @@ import egrl
 from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.contracts import Budget
+from egrl.core.loop import SearchState
 from egrl.core.method import Context
-from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs import checkpoint, chunks

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 import egrl
 from egrl.cli.main import main
 from egrl.cli.run import changes_hint
-from egrl.core.state import Champion, SearchState
+from egrl.core.loop import Champion, SearchState
 from egrl.problems import build_problem
 from egrl.report.page import CHANGES, fewest
 from egrl.runs import champion, simplified

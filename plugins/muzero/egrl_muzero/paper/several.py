@@ -11,7 +11,6 @@ import numpy as np
 
 from egrl.reproduction import Say
 from egrl.runs import folder as run_folder
-from egrl.runs import policies as saved_policies
 from egrl.runs.past_run import PastRun
 from egrl.transfer import zero_shot as transfer
 from egrl.transfer.pretrain import pretrain
@@ -41,7 +40,7 @@ def run_shared(plan: Plan, out: Path, run: Callable[..., None], say: Say, worker
             method_settings=_settings(plan),
         )
         pretrain(options, folder)
-    source = saved_policies.read(folder)
+    source = transfer.read_policies(folder)
     own = [f"{AGENT}.{key}={json.dumps(value)}" for key, value in source.method_settings.items()]
     length = {"seconds": plan.held_out_seconds, "settings": own}
     run("held-out/scratch", plan.held_out, **length)

@@ -1,4 +1,4 @@
-"""egrl plot: figures from run folders."""
+"""egrl plot, report and trace: what a run folder has, drawn."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Plot(click.Command):
 )
 @flags.use("baseline", "problem_of_runs")
 @click.option("--json", "as_json", is_flag=True, help="print the numbers behind it as one JSON document")
-def command(
+def plot(
     figure: str, runs: tuple[str, ...], output: str | None, baseline: str, problem: str, as_json: bool
 ) -> int:
     """Draw a figure and write it to a file."""
@@ -77,4 +77,61 @@ def command(
     if as_json:
         document = {"kind": "figure", "version": 1, "figure": figure, **drawing.numbers}
         click.echo(json.dumps(document, allow_nan=False))
+    return 0
+
+
+@click.command(name="report", short_help="one page of a run, to open, send and print")
+@click.argument("runs", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", help="file to write [RUN/report.html; of several runs report.html in this folder]"
+)
+@flags.use("baseline")
+@click.option("--open", "shows", is_flag=True, help="open it in the browser")
+@flags.use("problem_of_runs")
+def report(runs: tuple[str, ...], output: str | None, baseline: str, shows: bool, problem: str) -> int:
+    """Write one HTML page that needs no network: what the best mapping gains, and where, op by op.
+
+    \b
+    egrl report runs/bert-egrl-s0-1 --open
+    egrl report runs/bert-egrl-s0-1 runs/bert-ea-s0-1 -o compared.html
+    egrl report explored
+    """
+    from egrl.core import atomic
+    from egrl.figures import explore
+    from egrl.report.page import PAGE, page_of, page_of_exploration
+    from egrl.runs.past_run import PastRun
+
+    path = (Path(runs[0]) if len(runs) == 1 else Path()) / PAGE
+    if output is not None:
+        path = output_file(output, ".html")
+    if len(runs) == 1 and (Path(runs[0]) / explore.DOCUMENT).is_file():
+        if baseline:
+            raise InputError("--baseline: expected none, since an exploration has one baseline per chip")
+        page = page_of_exploration(explore.read(Path(runs[0])))
+    else:
+        page = page_of([PastRun.read(Path(run), problem).over(baseline) for run in runs])
+    atomic.write_named(path, page)
+    click.echo(str(path))
+    if shows:
+        click.launch(path.resolve().as_uri())
+    return 0
+
+
+@click.command(name="trace", short_help="a run's best mapping over time, for Perfetto")
+@click.argument("run")
+@click.option("-o", "--output", help="file to write [RUN/trace.json]")
+@flags.use("problem_of_run")
+def trace_command(run: str, output: str | None, problem: str) -> int:
+    """Write a Chrome trace: ops over time, one process per memory with its tensors, their addresses and copies.
+
+    \b
+    egrl trace runs/bert-egrl-s0-1 -o trace.json
+    """
+    from egrl.core import atomic
+    from egrl.report.trace import trace
+    from egrl.runs.past_run import PastRun
+
+    path = Path(run) / "trace.json" if output is None else output_file(output, ".json")
+    atomic.write_named(path, json.dumps(trace(PastRun.read(Path(run), problem)), allow_nan=False) + "\n")
+    click.echo(str(path))
     return 0
