@@ -1,6 +1,6 @@
 """A description of a board fitted to measurements, and how well it and the whole posterior predict held-out ones.
 
-Two posteriors (`egrl.methods.twin.posterior`): one of everything that the family knows, and one of the effects that a
+Two posteriors (`egrl.methods.twin.inference`): one of everything that the family knows, and one of the effects that a
 description can have, so that what it cannot say is taken up as well as may be by what it can. The fitted description
 is near the mode of the second (`shared`), without what belongs to single nodes.
 
@@ -22,8 +22,7 @@ from scipy import sparse
 
 from egrl.core.flow import one_thread
 from egrl.methods.twin.data import MOST, Data, averaged, gather, thin
-from egrl.methods.twin.inference import Inference
-from egrl.methods.twin.posterior import Beliefs, Posterior, fit, structure
+from egrl.methods.twin.inference import Beliefs, Inference, Posterior, fit, structure
 from egrl.problems import find_problem
 from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasFiles, HasParts

@@ -54,8 +54,7 @@ def command(
     Factors of single ops go into a file beside it, mine.ops.csv.
     """
     from analysis import style
-    from egrl.calibrate.calibration import calibrate, drawing, is_worse, text_of
-    from egrl.calibrate.design import measure_some
+    from egrl.calibrate.calibration import calibrate, drawing, is_worse, measure_some, text_of
     from egrl.calibrate.fit import networks
     from egrl.core import atomic
     from egrl.runs.past_run import PastRun

@@ -63,6 +63,11 @@ PLACES: dict[str, str] = {
     "pretrain": "studies:pretrain_command",
     "export": "handover:export",
     "allocate": "handover:allocate_command",
+    "reproduce": "studies:reproduce_command",
+    "transfer": "placing:transfer_command",
+    "place": "placing:place",
+    "bound": "proving:bound",
+    "simplify": "proving:simplify",
     "list": "listing:list_command",
     "chip": "listing:chip",
 }

@@ -1,8 +1,8 @@
 """The figures of `egrl plot`: run folders in, arrays to `analysis`, a drawing and the numbers behind it out.
 
 Each figure is a function of the run folders, a sequence of `PastRun`, that gives a `Drawing`; its docstring says how to
-read it. Its file is imported only when it is drawn. If that has a function `read(path, problem)`, the figure takes what
-this gives of each folder instead.
+read it. Its file is imported only when it is drawn. A figure of something else has a function `read(path, problem)` of
+its own, and takes what this gives of each folder.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ FIGURES: dict[str, tuple[str, str]] = {
     ),
     "transfer": (
         "policies along training, on other workloads without training",
-        "egrl.figures.transfer:draw_transfer",
+        "egrl.figures.curves:draw_transfer:read",
     ),
     "zeroshot": (
         "trained policies on workloads that none was trained on",
-        "egrl.figures.transfer:draw_zeroshot",
+        "egrl.figures.curves:draw_zeroshot:read",
     ),
     "umap": (
         "mappings as fast as the compiler's and the best, in two dimensions",
-        "egrl.figures.embedding:draw",
+        "egrl.figures.mappings:draw_umap",
     ),
     "utilisation": (
         "what memories hold over time, or chips of a module do, baseline and best",
@@ -54,14 +54,14 @@ FIGURES: dict[str, tuple[str, str]] = {
     ),
     "explore": (
         "cost and proven bound over a grid of chip files (`egrl explore`)",
-        "egrl.figures.explore:draw",
+        "egrl.figures.explore:draw:read",
     ),
     "breakdown": (
         "what limits each op, compiler and best; which ops gained and lost",
         "egrl.figures.mappings:draw_breakdown",
     ),
 }
-"""Name -> what it shows, in one line, and the function that draws it."""
+"""Name -> what it shows, in one line, the function that draws it and, if it has one, its `read`."""
 
 KIND = plugins.Kind(
     "figure", "plot", tuple(FIGURES), "a function of run folders (PastRun) that returns a Drawing"
@@ -89,9 +89,9 @@ def find_figure(name: str) -> Figure:
     """
     if name in FIGURES:
         plugins.installed(KIND)  # says which plug-ins cannot have their names
-        module, _, draw = FIGURES[name][1].partition(":")
+        module, *functions = FIGURES[name][1].split(":")
         found = importlib.import_module(module)
-        return Figure(getattr(found, draw), getattr(found, "read", None))
+        return Figure(*(getattr(found, function) for function in functions))
     return _figure_of(plugins.find(KIND, name))
 
 

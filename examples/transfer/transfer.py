@@ -15,7 +15,7 @@ from pathlib import Path
 import egrl
 from analysis import style
 from analysis.transfer import geometric_mean
-from egrl.figures.transfer import Transferred, draw_transfer
+from egrl.figures.curves import Transferred, draw_transfer
 from egrl.transfer import zero_shot as transfer
 
 

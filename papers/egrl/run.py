@@ -130,7 +130,7 @@ def _draw(figure: str, given: Sequence[Any], path: Path) -> dict[str, Any]:
 
 def _place(folder: Path, workloads: Sequence[str]) -> Any:
     """What `egrl transfer` does with a folder, for a figure."""
-    from egrl.figures.transfer import Transferred
+    from egrl.figures.curves import Transferred
 
     source = transfer.read_policies(folder)
     placed = transfer.zero_shot(source, transfer.build_targets(source, workloads))

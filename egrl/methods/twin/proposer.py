@@ -24,8 +24,7 @@ from typing_extensions import Doc
 
 from egrl.methods.credit import Credit
 from egrl.methods.twin.data import closeness, gather
-from egrl.methods.twin.inference import Scales
-from egrl.methods.twin.posterior import Beliefs, Posterior, fit
+from egrl.methods.twin.inference import Beliefs, Posterior, Scales, fit
 from hwsim.family import Family, Limits, Model
 from hwsim.mappings import repair
 from hwsim.problem import Floats, Mapping16, Problem

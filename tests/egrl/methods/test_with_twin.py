@@ -23,9 +23,8 @@ from egrl.methods.egrl.config import LearnerConfig
 from egrl.methods.portfolio import EgrlConfig, Portfolio, build
 from egrl.methods.profile_model.config import ProfileModelConfig
 from egrl.methods.twin import method as twin_method
-from egrl.methods.twin.method import TwinMember
+from egrl.methods.twin.method import Judged, TwinMember
 from egrl.methods.twin.proposer import TwinConfig
-from egrl.methods.twin.surrogate import Judged
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Status
