@@ -16,7 +16,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
-from analysis.bands import memory_colours
+from analysis.memories import memory_colours
 from analysis.style import COLOURS, lay_out, new_figure
 
 MOST = 8

@@ -12,9 +12,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import ScalarFormatter
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from analysis.means import geometric_mean
 from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
 
 Floats = NDArray[np.float64]
@@ -157,3 +156,12 @@ def _wrap(name: str, width: int = 34) -> str:
     import textwrap
 
     return "\n".join(textwrap.wrap(name, width))
+
+
+FAILED = 0.01
+"""The speedup that stands for a mapping that does not run, where a geometric mean is taken."""
+
+
+def geometric_mean(speedups: ArrayLike, axis: int = 0) -> NDArray[np.float64]:
+    """Geometric means of speedups along an axis; a mapping that does not run (0) counts as `FAILED`."""
+    return np.asarray(np.exp(np.log(np.maximum(speedups, FAILED)).mean(axis=axis)), np.float64)

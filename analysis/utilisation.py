@@ -202,3 +202,115 @@ def _capacity(axes: Axes, capacity: float, peak: float, near: bool) -> None:
 
 def _fill(head: int) -> tuple[str, str | None]:
     return HEADS[head % len(HEADS)]
+
+
+CHIP, LINK, SLOWEST = "#4477AA", "#CCBB44", "#AA3377"
+WEIGHTS, REST = "#228833", "#BBBBBB"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A partition over C chips.
+
+    Attributes:
+        label: whose it is, for people.
+        chip_s, link_s: float64 [C], seconds per sample that chips and links (to the next chip) are busy.
+        nodes: int64 [C].
+        weight_bytes, peak_bytes: int64 [C]; the peak holds the weights.
+        capacity_bytes: of a chip.
+        cost_s: seconds per sample, those of the slowest.
+        unit: what the times are in.
+    """
+
+    label: str
+    chip_s: NDArray[np.float64]
+    link_s: NDArray[np.float64]
+    nodes: NDArray[np.int64]
+    weight_bytes: NDArray[np.int64]
+    peak_bytes: NDArray[np.int64]
+    capacity_bytes: int
+    cost_s: float
+    unit: str = "s"
+
+    @property
+    def utilisation(self) -> float:
+        """The share of all chips' time that they are busy, 0..1."""
+        return float(self.chip_s.sum() / (len(self.chip_s) * self.cost_s))
+
+
+def split_figure(splits: Sequence[Split], title: str) -> Figure:
+    """One column per partition, all over the same chips: busy times of chips and links above, memory below."""
+    figure = new_figure(7.2 if len(splits) == 1 else 11.0, 5.6)
+    grid = figure.subplots(2, len(splits), squeeze=False, sharex="col", sharey="row")
+    slowest = max(split.cost_s for split in splits)
+    unit_s, time_unit = (1e-6, "us") if slowest < 1e-3 else (1e-3, "ms") if slowest < 1 else (1.0, "s")
+    if splits[0].unit != "s":
+        unit_s, time_unit = 1.0, splits[0].unit
+    most = max(max(split.capacity_bytes, int(split.peak_bytes.max())) for split in splits)
+    unit_bytes, unit = unit_for(most, "B")
+    for (above, below), split in zip(grid.T, splits, strict=True):
+        _draw_times(above, split, unit_s)
+        _draw_memory(below, split, unit_bytes)
+        used = int((split.nodes > 0).sum())
+        text = f"{used} of {len(split.nodes)} chips, busy {split.utilisation:.0%} of the time"
+        above.set_title(f"{split.label}\n{text}", fontsize=8, loc="left", pad=3, parse_math=False)
+        below.set_xlabel("chip", fontsize=8)
+        for axes in (above, below):
+            axes.tick_params(labelsize=8)
+            axes.set_xlim(-0.6, len(split.nodes) - 0.4)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    grid[0, 0].set_ylabel(f"busy time per sample ({time_unit})", fontsize=8)
+    grid[1, 0].set_ylabel(f"memory ({unit})", fontsize=8)
+    for axes in grid[:, 0]:
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.18)
+        axes.legend(fontsize=7, loc="upper right", ncols=3, frameon=False)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    return figure
+
+
+def shares(split: Split) -> dict[str, NDArray[np.float64]]:
+    """What is used of a package, in shares of what there is: name -> float64 [C]."""
+    capacity = max(split.capacity_bytes, 1)
+    return {
+        "chip busy": split.chip_s / split.cost_s,
+        "link busy": split.link_s / split.cost_s,
+        "SRAM, weights": split.weight_bytes / capacity,
+        "SRAM, peak": split.peak_bytes / capacity,
+    }
+
+
+def shares_figure(splits: Sequence[Split], title: str) -> Figure:
+    """A strip a partition, of at least one over the same chips: what of each chip's time, link and SRAM is used."""
+    figure = new_figure(max(6.4, 2.6 + 0.2 * len(splits[0].nodes)), 1.1 + 1.5 * len(splits))
+    grid = figure.subplots(len(splits), 1, squeeze=False, sharex=True)[:, 0]
+    for axes, split in zip(grid, splits, strict=True):
+        found = shares(split)
+        table = 100 * np.array(list(found.values()))
+        image = axes.imshow(table, aspect="auto", cmap="cividis", vmin=0, vmax=100, interpolation="nearest")
+        means = [f"{name}, mean {share.mean():.0%}" for name, share in found.items()]
+        axes.set_yticks(np.arange(len(means)), means)
+        axes.tick_params(labelsize=8)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_title(split.label, fontsize=8, loc="left", pad=3, parse_math=False)
+    grid[-1].set_xlabel("chip, and the link to the next", fontsize=8)
+    bar = figure.colorbar(image, ax=list(grid), pad=0.01, extend="max")
+    bar.set_label("% of the period, of the SRAM", fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    return figure
+
+
+def _draw_times(axes: Axes, split: Split, unit_s: float) -> None:
+    at = np.arange(len(split.nodes))
+    axes.bar(at - 0.2, split.chip_s / unit_s, 0.38, color=CHIP, label="chip")
+    axes.bar(at + 0.2, split.link_s / unit_s, 0.38, color=LINK, label="link to the next")
+    axes.axhline(split.cost_s / unit_s, color=SLOWEST, linewidth=1.0, linestyle="--", label="a sample")
+
+
+def _draw_memory(axes: Axes, split: Split, unit_bytes: float) -> None:
+    at = np.arange(len(split.nodes))
+    axes.bar(at, split.peak_bytes / unit_bytes, 0.76, color=REST, label="peak on the device model")
+    axes.bar(at, split.weight_bytes / unit_bytes, 0.76, color=WEIGHTS, label="weights of it")
+    axes.axhline(
+        split.capacity_bytes / unit_bytes, color="black", linewidth=1.0, linestyle="--", label="SRAM"
+    )

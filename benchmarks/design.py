@@ -3,8 +3,8 @@
     python -m benchmarks.design [--workloads resnet50,bert] [--boards a:1,c:2,c:3,queues:1] [--start 20] [--more 20]
 
 On each board, with its noise: so many mappings near the rules are measured, then more, chosen by
-`egrl.calibrate.design` or drawn from the same candidates. Shown are the mean share of the prior's spread that is left
-of the board's parameters, and the root mean square error of the log cost of 200 mappings held out.
+`egrl.calibrate.calibration` or drawn from the same candidates. Shown are the mean share of the prior's spread that is
+left of the board's parameters, and the root mean square error of the log cost of 200 mappings held out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.foreign.boards import board, noise_of
-from egrl.calibrate import design, fit
-from egrl.calibrate.measured import Network
+from egrl.calibrate import calibration, fit
+from egrl.calibrate.fit import Network
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load
@@ -42,10 +42,10 @@ def compare(problem: NnpiProblem, kind: str, seed: int, start: int, more: int) -
 
     first, unseen = near_rules(problem, start, seed), near_rules(problem, UNSEEN, 99)
     known = Network(problem.about.workload, problem, problem.family, first, measure(first, noise_of(kind)))
-    others = design.candidates(known, design.CANDIDATES, np.random.default_rng(5))
+    others = calibration.candidates(known, calibration.CANDIDATES, np.random.default_rng(5))
     drawn = others[np.random.default_rng(6).choice(len(others), more, replace=False)]
     truth, found = np.log(measure(unseen, 0.0)), []
-    for rows in (first[:0], design.choose([known], more, 0)[0], drawn):
+    for rows in (first[:0], calibration.choose([known], more, 0)[0], drawn):
         cost = np.concatenate([known.cost, measure(rows, noise_of(kind))])
         fitted = fit.fit_of([replace(known, mapping=np.concatenate([first, rows]), cost=cost)], None)
         shared = np.array([p.shared for p in fitted.stack.parameters])

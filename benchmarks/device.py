@@ -49,7 +49,7 @@ from policies.graph import Graph
 from policies.graph_unet import draw_weights
 from policies.network import NetworkConfig
 from policies.stacked import StackedActor
-from workloads.load_program import load_program
+from workloads.load import load_program
 
 CPU = "cpu"
 NODES = (376, 10_000, 100_000)

@@ -19,9 +19,8 @@ from statistics import median
 
 import numpy as np
 
-from egrl.core.budget import GENERATION
-from egrl.core.executor import Executor
-from egrl.core.proposals import Proposals, proposals
+from egrl.core.archive import Proposals, proposals
+from egrl.core.contracts import GENERATION, Executor
 from egrl.measure.local import InProcess, ProcessPool
 from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.chip import load_chip
@@ -52,7 +51,7 @@ class Sleepy:
 def build(kind: str, problems: Sequence[Sleepy], workers: int) -> Executor:
     """The executor of a kind."""
     if kind == "ray":
-        from egrl.measure.ray.executor import RayCluster
+        from egrl.measure.ray_executor import RayCluster
 
         return RayCluster(problems, workers)
     return InProcess(problems) if kind == "in-process" else ProcessPool(problems, workers)

@@ -49,12 +49,12 @@ from benchmarks.twin import AGAIN, CONTENDERS, Bench
 from egrl.methods.profile_model import residual
 from egrl.methods.profile_model.model import Profiled
 from egrl.methods.profile_model.op_times import OpTimesModel
-from egrl.methods.twin import member as twin
-from egrl.methods.twin import posterior, proposer
+from egrl.methods.twin import inference as inference
+from egrl.methods.twin import method as twin_method
+from egrl.methods.twin import proposer
 from egrl.methods.twin.data import Data
-from egrl.methods.twin.inference import PRIOR, Inference
-from egrl.methods.twin.posterior import Beliefs, Posterior
-from egrl.reproduction.shared import interval_cell, paired, verdict
+from egrl.methods.twin.inference import PRIOR, Beliefs, Inference, Posterior
+from egrl.reproduction import interval_cell, paired, verdict
 from hwsim.family import Learnable
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -133,7 +133,7 @@ def _prior_alone(family: Learnable, data: Data, beliefs: Beliefs, _: object) -> 
     A noise that is only told would be learned away, so that the scales have to stay as well.
     """
     beliefs.scales = replace(PRIOR, noise=NO_DATA)
-    return posterior.fit(family, data, beliefs)
+    return inference.fit(family, data, beliefs)
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def frozen(arm: str) -> Iterator[None]:
         with (
             patch.object(proposer, "fit", _prior_alone),
             patch.object(Inference, "tune", lambda inference, near, scales: scales),
-            patch.object(twin, "SETTINGS", replace(twin.SETTINGS, profiles=False)),
+            patch.object(twin_method, "SETTINGS", replace(twin_method.SETTINGS, profiles=False)),
         ):
             yield
     elif arm == "critic-frozen":

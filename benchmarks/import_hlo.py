@@ -27,7 +27,7 @@ from jax import lax
 
 from workloads.errors import InputError
 from workloads.importers.hlo import of_text
-from workloads.load_program import describe
+from workloads.load import describe
 
 Arrays = tuple[jax.ShapeDtypeStruct, ...]
 Build = Callable[[bool], tuple[Callable[..., Any], Arrays]]

@@ -22,10 +22,10 @@ import numpy as np
 import torch
 
 import egrl
-from analysis.means import geometric_mean
+from analysis.transfer import geometric_mean
 from benchmarks.lines import Lines
-from egrl.core.proposals import START
-from egrl.reproduction.shared import interval_text, paired
+from egrl.core.archive import START
+from egrl.reproduction import interval_text, paired
 from egrl.runs.past_run import PastRun
 from workloads.zoo.mcm87 import split
 

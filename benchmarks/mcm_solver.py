@@ -16,8 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from hwsim.mcm.clones import clone_shared
 from hwsim.mcm.graph import Graph, of_workload
+from hwsim.mcm.network import clone_shared
 from hwsim.mcm.package import Package, load_package
 from hwsim.mcm.solver.solver import solver
 from workloads.load import load

@@ -20,7 +20,7 @@ from hwsim.mmap.bound.uses import uses_of
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.players import best_greedy
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from workloads.load_program import load_program
+from workloads.load import load_program
 from workloads.programs import program_names
 
 AT_ONCE = 20

@@ -23,7 +23,7 @@ from hwsim.mmap.chip import Chip, load_chip
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.players import GreedyConfig, best_greedy, greedy, random_legal
 from hwsim.mmap.problem import MmapProblem
-from workloads.load_program import load_program
+from workloads.load import load_program
 from workloads.programs import program_names
 from workloads.programs.program import Program
 

@@ -27,7 +27,7 @@ from hwsim.mmap.rules.moves import find_legal, is_over, leave_dead_end, play, re
 from hwsim.mmap.rules.outcome import outcome_of
 from hwsim.mmap.rules.room import new_words
 from hwsim.mmap.rules.state import new_states, state_of
-from workloads.load_program import load_program
+from workloads.load import load_program
 from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 SIZES = (300, 1000, 3000, 10_000)

@@ -26,7 +26,7 @@ from hwsim.mmap.gym import MmapEnv
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.rules.state import GameState
 from hwsim.stepwise import View
-from workloads.load_program import load_program
+from workloads.load import load_program
 
 VIEWS = {
     "default": View(),

@@ -16,13 +16,12 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.method import Context
-from egrl.methods.revise.elites import Elites, Finished
-from egrl.methods.revise.reviser import NO_SLOT, ReviseConfig, Reviser
+from egrl.methods.revise import NO_SLOT, Elites, Finished, ReviseConfig, Reviser
 from hwsim.mmap.bound.upper import upper_bound
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.mmap.rules.state import NO_COPY
-from workloads.load_program import load_program
+from workloads.load import load_program
 
 PARTS = (1 / 8, 1 / 4, 1 / 2, 1)
 SLICE = 512

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 import egrl
-from analysis.means import geometric_mean
+from analysis.transfer import geometric_mean
 from benchmarks.lines import Lines
 
 SETTINGS = {

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workloads.validate import check
-from workloads.workload import Edge, Gemm, Op, Workload
+from workloads.workload import Edge, Gemm, Op, Workload, check
 
 MOST_OPS = 400
 

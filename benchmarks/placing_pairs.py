@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hwsim.nnpi.annealing import anneal
-from hwsim.nnpi.chip import Chip, load_chip
-from hwsim.nnpi.chip_variants import chip_with, spread
+from hwsim.nnpi.chip import Chip, chip_with, load_chip, spread
 from hwsim.nnpi.latency import latencies
 from hwsim.nnpi.placer import NnpiPlacer, place
 from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map

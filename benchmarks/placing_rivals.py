@@ -16,8 +16,8 @@ from deap import cma
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
+from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
 from egrl.methods.egrl import ranking

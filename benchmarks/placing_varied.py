@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from benchmarks.placing_invented import invented
 from benchmarks.placing_pairs import LARGEST, LEAST, chip_of, family_of, reach, sizes
 from egrl.methods.rank.gradient import regret
-from hwsim.nnpi.chip_variants import spread
+from hwsim.nnpi.chip import spread
 from hwsim.nnpi.latency import latencies
 from hwsim.nnpi.placer import NnpiPlacer, place
 from hwsim.nnpi.tables import Tables, build_tables, slowest_demand_bytes

@@ -1,4 +1,4 @@
-"""What a run withstands: kills, full disks, meddling, false checkpoints, bad boards, odd surroundings, a long time.
+"""What a run withstands: kills, full disks, bad boards, odd surroundings, a long time.
 
     python -m benchmarks.soak [--only PART,…] [--cases PART=N,…] [--small] [--seed 0] [--subjects TEXT] [--out FOLDER]
 
@@ -28,7 +28,6 @@ from filelock import FileLock
 from benchmarks.soaking import (
     boards,
     cluster,
-    contents,
     endurance,
     interruptions,
     kills,
@@ -40,7 +39,7 @@ from benchmarks.soaking.record import Record
 from benchmarks.soaking.trial import Outcome, Subject, commands, subjects
 
 Part = Callable[[random.Random, Sequence[Subject], int, Path], Iterator[Outcome]]
-LOADED = ("egrl.methods.portfolio.named", "hwsim.nnpi.problem")
+LOADED = ("egrl.methods.portfolio", "hwsim.nnpi.problem")
 """What takes long to load, and every child needs."""
 SMALL = ("nnpi annealing", "mcm random", "shard annealing")
 """Searches that the small version is made of."""
@@ -83,16 +82,6 @@ PROMISES = {
         "a full disk ends in one line, and loses nothing",
         "volumes of 16 KiB up to what the run needs (tmpfs)",
         interruptions.full_volume, 60, 0,
-    ),
-    "meddling": Promise(
-        "what somebody deletes meanwhile is written again",
-        "metrics.csv, mappings/ or .lock deleted at random instants",
-        interruptions.meddling, 60, 1,
-    ),
-    "checkpoints": Promise(
-        "a false checkpoint is refused in one line, and changes nothing",
-        "signed again with another value at a random place",
-        contents.impossible, 600, 4,
     ),
     "replies": Promise(
         "no answer of a board breaks a run, or is taken for another",

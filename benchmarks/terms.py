@@ -46,7 +46,7 @@ from benchmarks.lines import Lines
 from egrl.methods.profile_model.member import ProfileModelMember
 from egrl.methods.profile_model.terms import Posterior, TermsModel
 from egrl.problems import build_problem
-from egrl.reproduction.shared import interval_text, paired
+from egrl.reproduction import interval_text, paired
 from hwsim.mcm.family.family import McmFamily
 from hwsim.mmap.device import latency_s
 from hwsim.mmap.game import MmapGame

@@ -28,7 +28,7 @@ import egrl
 from benchmarks.foreign.boards import FAMILIAR, FOREIGN, Board, board, familiar, noise_of, profiler
 from benchmarks.lines import Lines
 from egrl.methods.twin.proposer import DEEPER, TwinConfig
-from egrl.reproduction.shared import interval_cell, mean_interval
+from egrl.reproduction import interval_cell, mean_interval
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from population.moves import Moves
@@ -40,6 +40,8 @@ CONTENDERS, AGAIN = 5, 3
 METHODS = {
     "egrl-alone": ("egrl", ["method.twin=off"]),
     "twin-profiled": ("twin", []),
+    "nevergrad": ("benchmarks.peers:NEVERGRAD", []),
+    "optuna": ("benchmarks.peers:OPTUNA", []),
     "twin-deep": ("twin", [f"method.steps={DEEPER * TwinConfig.steps}"]),
 }
 """Methods with settings: name -> method, settings."""

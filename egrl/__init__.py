@@ -18,13 +18,13 @@ from egrl.core.version import VERSION as __version__
 if TYPE_CHECKING:
     from egrl.api import search
     from egrl.ask_tell import Batch, Search
+    from egrl.core.archive import Proposals, proposals
     from egrl.core.mapping_file import mapping_of, names_of
     from egrl.core.method import Context, Method
-    from egrl.core.proposals import Proposals, proposals
     from egrl.exploration.explore import Exploration, explore
-    from egrl.report.display import show, show_mapping
+    from egrl.report.page import show, show_mapping
     from egrl.runs.config import RunOptions
-    from egrl.runs.result import Result
+    from egrl.runs.past_run import Result
 
 __all__ = [
     "Batch",
@@ -50,17 +50,17 @@ _HOMES = {
     "Context": "egrl.core.method",
     "Exploration": "egrl.exploration.explore",
     "Method": "egrl.core.method",
-    "Proposals": "egrl.core.proposals",
-    "Result": "egrl.runs.result",
+    "Proposals": "egrl.core.archive",
+    "Result": "egrl.runs.past_run",
     "RunOptions": "egrl.runs.config",
     "Search": "egrl.ask_tell",
     "explore": "egrl.exploration.explore",
     "mapping_of": "egrl.core.mapping_file",
     "names_of": "egrl.core.mapping_file",
-    "proposals": "egrl.core.proposals",
+    "proposals": "egrl.core.archive",
     "search": "egrl.api",
-    "show": "egrl.report.display",
-    "show_mapping": "egrl.report.display",
+    "show": "egrl.report.page",
+    "show_mapping": "egrl.report.page",
 }
 """Where the public names live: imported when they are used, so that `import egrl` takes no time."""
 

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from egrl.core import mapping_file, typed_tables
-from egrl.core.budget import BUDGETS, REQUESTS, Budget
+from egrl.core.contracts import BUDGETS, REQUESTS, Budget
 from egrl.core.method import Context, Method
 from egrl.core.plugins import NoSettings
 from egrl.core.registry import MethodDefinition, serves_all
-from egrl.measure.evaluator import Function, board_executor
-from egrl.measure.evaluator import name_of as name_of_evaluator
+from egrl.measure.config import Function
+from egrl.measure.config import name_of as name_of_evaluator
 from egrl.methods import METHODS
 from egrl.problems import build_problem, find_problem, with_baseline_of
 from egrl.runs import folder as run_folder
-from egrl.runs import progress, request_budget
+from egrl.runs import progress
 from egrl.runs.conduct import OnGeneration, conduct
-from egrl.runs.config import AUTO, RunOptions, resolve
-from egrl.runs.result import Result
+from egrl.runs.config import AUTO, DEFAULT, RunOptions, resolve, words_of_requests
+from egrl.runs.past_run import Result
 from egrl.runs.resume import check_only, nothing_left
 from egrl.runs.run import Run, prepare, reopen
 from egrl.runs.summary import BUDGET, METHOD, named_before
@@ -31,7 +31,7 @@ from egrl.runs.text import clock_text, counted
 from hwsim.problem import About
 from hwsim.space import Space
 from workloads.errors import InputError, Notice
-from workloads.nearest import one_of
+from workloads.text import one_of
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
@@ -95,36 +95,48 @@ def search(
     given = options_of(options, OPTIONS, workload, method, chip)
     if evaluator is not None:
         given["evaluator"] = name_of_evaluator(evaluator)
-    kept, again = out is not None and out is not False, resume is not None
-    if again:
-        check_resumed(given, out, preset)
-    elif not (preset or on_generation or is_problem(workload)) and _is_left_open(given, settings):
-        given["method"] = AUTO
+    function = None if isinstance(evaluator, str) else evaluator
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
-        run = (
-            reopen(resume, given, stack, tuple(settings or ()))
-            if again
-            else new_run(given, workload, method, chip, settings, preset, kept)
-        )
-        boards = _boards(run, None if isinstance(evaluator, str) else evaluator, stack)
-        if again:
-            run.restore()
-            if boards is not None and (before := _named_before(run, quiet)) is not None:
-                return before
-        elif boards is not None:
+        if resume is not None:
+            check_resumed(given, out, preset)
+            return _resume_search(
+                reopen(resume, given, stack, tuple(settings or ())), function, quiet, on_generation, stack
+            )
+        if not (preset or on_generation or is_problem(workload)) and _is_left_open(given, settings):
+            given["method"] = AUTO
+        kept = out is not None and out is not False
+        run = new_run(given, workload, method, chip, settings, preset, kept)
+        boards = _boards(run, function, stack)
+        if boards is not None:
             measure_baseline(run, boards, given, quiet)
-        if kept and not again:
+        if kept:
             run.keep(out, stack)
-        if not again:
-            say_chosen(given, workload, run)
-            if run.problem.about.widths:
-                progress.note(run.problem.about.widths, quiet)
+        say_chosen(given, workload, run)
+        if run.problem.about.widths:
+            progress.note(run.problem.about.widths, quiet)
         if boards is not None and run.folder is not None:
             boards.attach(run.folder.path)
-        if boards is not None and again:
-            boards.measure_baseline()  # after `attach`: the folder may have it
         return conduct(run, boards, quiet, on_generation)
+
+
+def _resume_search(
+    run: Run,
+    function: Function | None,
+    quiet: bool,
+    on_generation: OnGeneration | None,
+    stack: contextlib.ExitStack,
+) -> Result:
+    """Go on with a run that was reopened."""
+    boards = _boards(run, function, stack)
+    run.restore()
+    if boards is not None:
+        if (before := _named_before(run, quiet)) is not None:
+            return before
+        assert run.folder is not None
+        boards.attach(run.folder.path)
+        boards.measure_baseline()  # after `attach`: the folder may have it
+    return conduct(run, boards, quiet, on_generation)
 
 
 SEARCHES = frozenset(
@@ -177,7 +189,7 @@ def measure_baseline(run: Run, boards: BoardExecutor, given: Mapping[str, Any], 
     """Measure the baseline of a new run, and say how long the budget takes, which is ours where none is `given`."""
     options = run.config.run
     if options.evals is not None and not set(given).intersection((*BUDGETS, REQUESTS)):
-        budget = request_budget.said(request_budget.DEFAULT, options.evals, options.method)
+        budget = words_of_requests(DEFAULT, options.evals, options.method)
         progress.note(f"no budget is given: {budget}", quiet)
     progress.note(f"measuring the baseline with {options.evaluator}", quiet)
     boards.measure_baseline(lambda seconds: say_time(run, seconds, quiet))
@@ -213,6 +225,8 @@ def _boards(run: Run, function: Function | None, stack: contextlib.ExitStack) ->
     options = run.config.run
     if not options.evaluator:
         return None
+    from egrl.measure.evaluator import board_executor
+
     boards = board_executor(run.problem, options.evaluator, options.workers, run.config.evaluator, function)
     return stack.enter_context(contextlib.closing(boards))
 
@@ -253,13 +267,11 @@ def method_of(given: MethodLike) -> GivenMethod:
     if given is None or isinstance(given, str):
         return GivenMethod(given or "")
     if isinstance(given, MethodDefinition):
-        known = next(
-            (name for name, entry in METHODS.items() if not entry.family and entry.load() is given), None
-        )
+        known = next((name for name, entry in METHODS.items() if entry.load() is given), None)
         return GivenMethod(known or "given", None if known else given)
     if is_dataclass(given) and not isinstance(given, type):
         for name, entry in METHODS.items():
-            if not entry.family and entry.load().config is type(given):
+            if entry.load().config is type(given):
                 return GivenMethod(name, config=given)
     elif callable(given):
         build = cast(Callable[[Context], Method], given)

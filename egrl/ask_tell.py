@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.api import MethodLike, check_resumed, new_run, options_of, say_chosen
-from egrl.core.budget import Budget
+from egrl.core.archive import Proposals
+from egrl.core.contracts import Budget, Memory
 from egrl.core.flow import one_thread
 from egrl.core.loop import Loop
 from egrl.core.mapping_file import names_of
-from egrl.core.proposals import Proposals
-from egrl.core.recorder import Memory
 from egrl.measure.board import excerpt
-from egrl.measure.reported import REPORTED, ReportedSeconds, checked
+from egrl.measure.config import REPORTED
+from egrl.measure.evaluator import ReportedSeconds, checked
 from egrl.runs.champion import Named, champion_of_named, confirm, nearest_best
 from egrl.runs.config import SEARCH_OPTIONS
-from egrl.runs.result import Result
+from egrl.runs.past_run import Result
 from egrl.runs.run import reopen
 from egrl.runs.summary import METHOD, USER, summarise
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
@@ -154,6 +154,7 @@ class Search:
             state=run.state,
             checkpoint_seconds=options.checkpoint_seconds,
         )
+        self._loop.start()
         self._reported = ReportedSeconds(self.problem, run.config.evaluator.statistic)
         self._confirmed: tuple[int, Named] | None = None  # after how many evaluations, and what was named
         self._closed, self._written = False, (-1, -1)

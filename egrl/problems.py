@@ -9,15 +9,13 @@ from typing import Any
 
 from egrl.core import mapping_file, plugins, typed_tables
 from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry, memories_of, on_chips
-from hwsim.baseline import with_baseline
 from hwsim.problem import Problem
 from workloads.errors import InputError
 from workloads.references import failed
 
 
 def _nnpi() -> ProblemDefinition:
-    from hwsim.nnpi.chip import chip_names, describe, load_chip
-    from hwsim.nnpi.chip_variants import chip_around
+    from hwsim.nnpi.chip import chip_around, chip_names, describe, load_chip
     from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
     from workloads.load import load
 
@@ -37,7 +35,7 @@ def _nnpi() -> ProblemDefinition:
 def _mmap() -> ProblemDefinition:
     from hwsim.mmap.chip import chip_names, describe, load_chip
     from hwsim.mmap.problem import MmapConfig, MmapProblem
-    from workloads.load_program import load_program
+    from workloads.load import load_program
 
     def both(chip: Any) -> dict[str, Any]:
         return {"cmem": asdict(chip.cmem), "hbm": asdict(chip.hbm)}
@@ -77,7 +75,7 @@ def _networks() -> list[dict[str, object]]:
 
 
 def _programs() -> list[dict[str, object]]:
-    from workloads.load_program import describe, load_program
+    from workloads.load import describe, load_program
     from workloads.programs import program_names
 
     return [
@@ -175,6 +173,8 @@ def with_baseline_of(problem: Problem, file: str) -> Problem:
     except InputError as error:
         raise InputError(f"--baseline {error}") from error
     see = f"; egrl evaluate --mapping {file} lists them"
+    from hwsim.baseline import with_baseline
+
     return with_baseline(problem, mapping, name or Path(file).name, f"--baseline {file}", see)
 
 

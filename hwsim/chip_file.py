@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from workloads.errors import InputError
 from workloads.files import parse_toml, read_text
-from workloads.nearest import hint, one_of
+from workloads.text import hint, one_of
 
 MAX_FILE_BYTES = 1 << 20
 UNKNOWN = "unexpected_keyword_argument"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
+from hwsim.problem import Keys
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -73,3 +74,15 @@ def derive(keys: NDArray[np.uint64], stream: int) -> NDArray[np.uint64]:
 def normals(keys: NDArray[np.uint64], counter: int = 0) -> NDArray[np.float64]:
     """Standard normals float64 [B], one per key."""
     return _normals(np.ascontiguousarray(keys), np.uint64(counter))
+
+
+MOST_SEED = 2**64 - 1
+EVALUATION = 0
+SAMPLE = 1
+REPAIR = 2
+
+
+def run_keys(seed: int, numbers: NDArray[np.int64], stream: int) -> Keys:
+    """uint64 [B]: a key for each number (a ticket, say), another for each seed and stream."""
+    base = derive(np.array([seed], dtype=np.uint64), stream)
+    return derive(base + numbers.astype(np.uint64), 0)

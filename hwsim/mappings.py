@@ -143,3 +143,10 @@ def independent_sample(space: Space, probabilities: NDArray[np.floating[Any]] | 
         raise ValueError("probabilities: expected finite numbers >= 0, received others at a live decision")
     drawn: Mapping16 = _sample(p, counts, live, np.ascontiguousarray(key))
     return drawn
+
+
+def choice_columns(choice_rank: NDArray[np.float32], mapping: Mapping16) -> NDArray[np.float32]:
+    """float32 [N, H] or [B, N, H]: the rank in speed of each decision's choice; 0 if the choice is -1."""
+    heads = np.arange(choice_rank.shape[0])
+    ranks = choice_rank[heads, np.maximum(mapping, 0)]
+    return np.where(mapping >= 0, ranks, np.float32(0)).astype(np.float32, copy=False)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from typing_extensions import Doc
 
-from workloads.nearest import one_of
 from workloads.references import NamesCode, is_reference
+from workloads.text import one_of
 
 GRAPH_UNET = "graph_unet"
 """The package's own network, `policies.graph_unet`, which evaluates a whole population in one pass."""

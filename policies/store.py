@@ -34,9 +34,8 @@ from policies.pyg import PygActor, make_actor
 from policies.ranker import Rankers
 from policies.shipped import FIELD, metadata_of
 from policies.weight_vector import WeightFormat, Weights, assign
-from workloads.atomic import replace_file
 from workloads.errors import InputError
-from workloads.files import read_bytes
+from workloads.files import read_bytes, replace_file
 
 KIND, RANKER = "graphsage", "ranker"
 """Kinds of policies beside graph networks that name choices ("gnn")."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from egrl.cli.main import main
-from egrl.compare.runs import Job
+from egrl.compare.report import Job
 
 FAST = ["--method", "annealing", "--quiet"]
 TINY = [

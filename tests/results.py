@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from egrl.core.proposals import Proposals
+from egrl.core.archive import Proposals
 from hwsim.problem import Evaluation, Status
 
 

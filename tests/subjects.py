@@ -17,8 +17,7 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
 from toys import ABLE, TOYS, ToyGrammar
-from workloads.load import load
-from workloads.load_program import load_program
+from workloads.load import load, load_program
 
 
 def _noisy() -> Problem:

@@ -10,7 +10,7 @@ import pytest
 
 import egrl
 from benchmarks import critic, factors, terms, twin_figure
-from egrl.methods.twin import posterior, proposer
+from egrl.methods.twin import inference, proposer
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load
@@ -63,15 +63,15 @@ def test_the_benchmark_of_the_critic_judges_without_noise_and_hides_what_it_says
 @pytest.mark.slow
 @pytest.mark.parametrize("arm", ["twin-totals", "twin-frozen-totals"])
 def test_a_frozen_twin_keeps_the_chip_file(arm, monkeypatch):
-    last: list[posterior.Posterior] = []
-    fitted = posterior.fit
+    last: list[inference.Posterior] = []
+    fitted = inference.fit
 
     def watched(*given, **named):
         for found in fitted(*given, **named):
             last[:] = [found] if found is not None else last
             yield found
 
-    monkeypatch.setattr(posterior, "fit", watched)
+    monkeypatch.setattr(inference, "fit", watched)
     monkeypatch.setattr(proposer, "fit", watched)
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     with factors.frozen(arm):

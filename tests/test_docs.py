@@ -21,20 +21,18 @@ from commands import module_of
 from pages import blocks, commands, spans, table
 
 import onnx_models
-from egrl.cli.list import KINDS
+from egrl.cli.listing import KINDS
 from egrl.cli.main import COMMANDS, cli, main
 from egrl.cli.run import exact_hint
 from egrl.core import mapping_file
-from egrl.core.budget import DEFAULT_GENERATIONS, GENERATION
-from egrl.core.recorder import policy_is_due
+from egrl.core.contracts import DEFAULT_GENERATIONS, GENERATION, policy_is_due
 from egrl.methods import METHODS
 from egrl.problems import PROBLEMS, build_problem
 from egrl.runs import summary
 from egrl.runs.config import RunOptions, resolve
 from hwsim.mmap.view.parts import parts
 from hwsim.stepwise import View
-from workloads.load import load, names
-from workloads.load_program import load_program
+from workloads.load import load, load_program, names
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACES = (

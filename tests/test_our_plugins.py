@@ -15,7 +15,7 @@ import grimp
 import pytest
 from plugged import ROOT, environment, install
 
-from egrl.core import known_plugins
+from egrl.core import plugins
 
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl", "papers")
 LINT = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"
@@ -42,7 +42,7 @@ def test_the_list_has_every_plug_in_of_a_clone_and_what_its_entry_points_offer()
         groups = project["entry-points"].items()
         offers = {group.removeprefix("egrl."): list(names) for group, names in groups}
         found[project["name"]] = {"folder": f"plugins/{plugin.name}", **offers}
-    assert known_plugins.known() == found
+    assert plugins.known() == found
 
 
 @every_plugin

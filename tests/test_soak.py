@@ -1,4 +1,4 @@
-"""`python -m benchmarks.soak`, a few cases of each part: kills, full disks, meddling, false checkpoints, bad boards."""
+"""`python -m benchmarks.soak`, a few cases of each part: kills, full disks, bad boards."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from climb import ClimbConfig, HillClimber
 
 from egrl.core.method import Method
 from egrl.core.registry import MethodDefinition, ProblemDefinition, ProblemEntry, serves_all
-from hwsim.observe import choice_columns
+from hwsim.mappings import choice_columns
 from hwsim.problem import Observation
 
 number = 3

@@ -30,7 +30,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before libraries are loaded
 
 import egrl
 from egrl.core.version import COUNTED
-from hwsim.host import machine_name
+from hwsim.kernel_cache import machine_name
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "tests" / "golden.json"

@@ -42,7 +42,7 @@ def compiled(name: str) -> Any:
 
 def cost(name: str, analysis: dict[str, float]) -> str:
     """Operations and bytes of a shipped program over those that XLA counts."""
-    from workloads.load_program import describe, load_program
+    from workloads.load import describe, load_program
 
     sizes = describe(load_program(name))
     flops, moved = sizes["flops"] / analysis["flops"], sizes["bytes"] / analysis["bytes accessed"]

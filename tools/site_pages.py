@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import importlib
 import inspect
 import json
 import os
@@ -30,9 +29,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import egrl
-from egrl.cli.list import entries
+from egrl.cli.listing import entries
 from egrl.cli.main import COMMANDS, cli
-from egrl.figures import FIGURES, memory_map
+from egrl.figures import FIGURES, find_figure, memory_map
 from egrl.methods import METHODS
 from egrl.problems import PROBLEMS
 from workloads.text import table_row
@@ -185,10 +184,10 @@ def _settings_of(name: str) -> Iterator[str]:
 def _figures() -> Iterator[str]:
     yield "# How to read each figure\n"
     yield "Which figure to draw, and of what: [figures](../guides/figures.md).\n"
-    for name, (_, module) in FIGURES.items():
-        yield f"## {name}\n\n{inspect.getdoc(importlib.import_module(module))}\n"
+    for name in FIGURES:
+        yield f"## {name}\n\n{inspect.getdoc(find_figure(name).draw)}\n"
         if name == "layout":
-            yield f"### Layouts of the MMapGame\n\n{inspect.getdoc(memory_map)}\n"
+            yield f"### Layouts of the MMapGame\n\n{inspect.getdoc(memory_map.draw)}\n"
         if name == "umap":
             yield "[What the groups and the numbers say](../guides/figures.md#umap).\n"
 

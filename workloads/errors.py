@@ -1,4 +1,4 @@
-"""The one error that a user can cause, and what is worth a line though nothing fails."""
+"""Errors of one line: what the user can cause, and what ends a run otherwise; and notices, where nothing fails."""
 
 from __future__ import annotations
 
@@ -30,3 +30,10 @@ def short(value: object) -> str:
 
 class Notice(UserWarning):
     """What a user should hear of though nothing fails, in one line. The command line prints it as `egrl: …`, once."""
+
+
+class RunFailure(RuntimeError):
+    """The program, the disk or the board failed (exit code 1); the message is one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))

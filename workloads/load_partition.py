@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import PurePath
 
-from workloads.compressed import check_values, unpack
 from workloads.errors import InputError
-from workloads.files import read_bytes
+from workloads.files import check_values, read_bytes, unpack
 from workloads.importers.placement_json import MAX_FILE_BYTES, PlacementGraph, is_instance, parse
 from workloads.load import load
-from workloads.names import as_file_name
+from workloads.text import as_file_name
 from workloads.workload import Workload
 
 ENDINGS = (".json", ".json.gz")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Sequence
 
@@ -109,3 +110,79 @@ def table(
         )
         for line in (lines[0], rule, *lines[1:])
     ]
+
+
+MAX_NAME = 200
+"""Characters in the name of a workload, program or instance."""
+FILE_NAME = f"a printable name of at most {MAX_NAME} characters without path separators"
+"""What `is_file_name` expects, for a message."""
+
+
+def is_name(value: object) -> bool:
+    """Whether a value is text that is not empty and can be printed."""
+    return type(value) is str and bool(value) and value.isprintable()
+
+
+def is_file_name(value: object) -> bool:
+    """Whether a value is a name that may become part of a file's or a folder's."""
+    return (
+        type(value) is str
+        and is_name(value)
+        and len(value) <= MAX_NAME
+        and "/" not in value
+        and "\\" not in value
+        and value not in (".", "..")
+    )
+
+
+def as_file_name(text: str, otherwise: str) -> str:
+    """The text as such a name, what it may not hold replaced by -; `otherwise` where nothing is left."""
+    found = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in text)[:MAX_NAME]
+    return found if is_file_name(found) else otherwise
+
+
+def encodes(value: object) -> bool:
+    """Whether a value is text that can be written to a file (it holds no lone surrogate)."""
+    if type(value) is not str:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def visible(text: str) -> str:
+    """The text with every character that cannot be printed as an escape such as `\\x1b`, lone surrogates among them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+ALIKE = 0.6
+"""How much names are alike, from 0 to 1, that are taken for one another (`difflib.get_close_matches`); assumption."""
+CLOSE = 0.08
+"""A line proposes a further name only if its likeness is at most this much below that of the first; assumption."""
+MOST = 3
+"""Names that a line proposes."""
+
+
+def nearest(given: str, names: Iterable[str], most: int = MOST, alike: float = ALIKE) -> list[str]:
+    """The `names` most like `given`, best first, at most so many; upper and lower case are one."""
+    folded = {name.lower(): name for name in names}
+    return [folded[name] for name in difflib.get_close_matches(given.lower(), list(folded), most, alike)]
+
+
+def hint(given: str, names: Iterable[str]) -> str:
+    """The end of a sentence, "; did you mean bert or beit?"; "" where no name is like `given`."""
+    found = nearest(given, names)
+    shares = [difflib.SequenceMatcher(None, name.lower(), given.lower()).ratio() for name in found]
+    found = [name for name, share in zip(found, shares, strict=True) if share > shares[0] - CLOSE]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def one_of(given: str, names: Iterable[str], more: str = "") -> str:
+    """What is said of a name that is not among `names`, with what else it could be: "expected one of cold, exact or a
+    mapping file, found 'cald'; did you mean cold?"."""
+    known = list(names)
+    return f"expected one of {', '.join(known)}{more}, found {given!r}{hint(given, known)}"

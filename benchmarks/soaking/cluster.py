@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.soaking.trial import ROOT, Outcome, Subject, fresh
-from egrl.measure.ray.connection import ENVIRONMENT
+from egrl.measure.ray_executor import ENVIRONMENT
 
 NODES = 3
 VICTIMS = ("worker", "node", "driver")

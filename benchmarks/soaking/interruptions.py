@@ -1,12 +1,10 @@
-"""What comes from outside while a run goes on: a full disk, and somebody who meddles with its folder."""
+"""What comes from outside while a run goes on: a full disk."""
 
 from __future__ import annotations
 
 import random
 import resource
-import shutil
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -62,44 +60,3 @@ def full_volume(rng: random.Random, all_of: Sequence[Subject], cases: int, folde
 
 def _mount(options: str, volume: Path) -> list[str]:
     return ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(volume)]
-
-
-def meddling(rng: random.Random, all_of: Sequence[Subject], cases: int, folder: Path) -> Iterator[Outcome]:
-    """Somebody deletes a part of the folder at a random instant; the run equals the undisturbed one."""
-    done = 0
-    for subject in in_turn(rng, all_of):
-        if done >= cases:
-            return
-        if fault := subject.prepare(folder):
-            yield Outcome(subject.name, fault)
-            done += 1
-            continue
-        out, log = fresh(subject, "meddled"), folder / "meddled.log"
-        victim = rng.choice(["metrics.csv", "mappings", ".lock"])
-        pid = child(subject.command(out), log)
-        time.sleep(rng.uniform(0.0, subject.seconds))
-        there = (out / victim).exists()
-        if there:
-            _delete(out / victim)
-        code, said = wait(pid, log)
-        done += there
-        if there:
-            fault = one_line(code, said, (0,))
-            yield Outcome(f"{subject.name}, {victim} deleted", fault or _after_the_end(subject, out, victim))
-
-
-def _delete(path: Path) -> None:
-    """A file, or a folder to which something may be added meanwhile."""
-    if not path.is_dir():
-        path.unlink(missing_ok=True)
-    while path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _after_the_end(subject: Subject, out: Path, victim: str) -> str:
-    """The comparison; what was deleted after the run had ended is refused by name instead."""
-    if (out / victim).exists() or victim == ".lock":
-        return subject.compare(out)
-    log = out.with_suffix(".log")
-    code, said = wait(child(subject.command(out), log), log)
-    return one_line(code, said, (2,)) or ("" if victim in said else f"named otherwise: {said}")

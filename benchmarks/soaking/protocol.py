@@ -18,8 +18,7 @@ from pathlib import Path
 from benchmarks.soaking.boards import BOARDS, REQUEST
 from benchmarks.soaking.trial import Outcome, Subject
 from egrl.measure.board import BoardFailure
-from egrl.measure.board_process import GRACE_S, BoardProcess
-from egrl.measure.child_processes import PROC
+from egrl.measure.board_process import GRACE_S, PROC, BoardProcess
 from hwsim.problem import Status
 from workloads.errors import Notice
 

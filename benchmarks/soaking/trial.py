@@ -117,7 +117,7 @@ def subjects(folder: Path) -> list[Subject]:
         "training": ["--problem", "training", "--workload", str(step)],
     }
     methods = {
-        "nnpi": "egrl ea pg es ppo annealing greedy-dp random exact nevergrad:PSO optuna:TPESampler pymoo:GA",
+        "nnpi": "egrl ea pg es ppo annealing greedy-dp random exact",
         "mmap": "muzero revise annealing random tag",
         "mcm": "annealing random ea egrl ppo uct",
         "fft": "tag uct random-plans greedy-dp annealing",

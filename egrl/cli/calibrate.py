@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from egrl.cli import flags
 from egrl.cli.output import output_file
 from egrl.runs.config import MOST_WORKERS
 from workloads.errors import InputError
@@ -30,8 +31,7 @@ MOST_FOLDS = 20
 @click.option("--folds", type=int, default=5, help="number of parts of the cross-validation; 0: none [5]")
 @click.option("--seed", type=int, default=0, help="seed of the cross-validation, and of what is measured [0]")
 @click.option("--figure", help="also draw predicted against measured: .png, .svg or .pdf")
-@click.option("--problem", default="", help="problem of the runs, needed only if it is MODULE:NAME")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+@flags.use("problem_of_runs", "json")
 def command(
     runs: tuple[str, ...],
     output: str,
@@ -54,10 +54,8 @@ def command(
     Factors of single ops go into a file beside it, mine.ops.csv.
     """
     from analysis import style
-    from egrl.calibrate.calibration import calibrate
-    from egrl.calibrate.design import measure_some
-    from egrl.calibrate.measured import networks
-    from egrl.calibrate.report import drawing, is_worse, text_of
+    from egrl.calibrate.calibration import calibrate, drawing, is_worse, measure_some, text_of
+    from egrl.calibrate.fit import networks
     from egrl.core import atomic
     from egrl.runs.past_run import PastRun
 

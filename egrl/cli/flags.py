@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,11 @@ import click
 
 from egrl.core.typed_tables import meanings
 from egrl.runs.config import MOST_WORKERS, RunOptions
+from egrl.runs.text import start_word
+from hwsim.capabilities import HasBestKnown
+from hwsim.problem import Mapping16, Problem
+from workloads.errors import InputError
+from workloads.text import hint
 
 BUDGET = {
     "gens": "stop after this many generations",
@@ -31,23 +36,59 @@ def budget(default: str, of: str = "") -> Decorator:
     return decorate
 
 
-def baseline(without: str = "") -> Decorator:
-    """--baseline, as `egrl run` has it; `without` says when it is ignored."""
-    text = f"{without}{meanings(RunOptions)['baseline']}"
-    return click.option("--baseline", default="", metavar="FILE", help=text)
-
-
-def workers() -> Decorator:
-    """--workers, as `egrl run` has it."""
-    kind, text = click.IntRange(1, MOST_WORKERS), meanings(RunOptions)["workers"]
-    return click.option("--workers", type=kind, default=1, help=f"{text} [1]")
-
-
-def jobs() -> Decorator:
-    """--jobs: runs at once."""
-    return click.option(
+FLAGS: dict[str, Decorator] = {
+    "baseline": click.option("--baseline", default="", metavar="FILE", help=meanings(RunOptions)["baseline"]),
+    "workers": click.option(
+        "--workers",
+        type=click.IntRange(1, MOST_WORKERS),
+        default=1,
+        help=meanings(RunOptions)["workers"] + " [1]",
+    ),
+    "jobs": click.option(
         "--jobs", type=click.IntRange(1), default=1, help="runs at once, one process each [1]"
-    )
+    ),
+    "workloads": click.option(
+        "--workload", "workloads", required=True, metavar="W[,W2…]", help="workloads, sets of them or files"
+    ),
+    "problem": click.option(
+        "--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]"
+    ),
+    "chip": click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)"),
+    "settings": click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE"
+    ),
+    "json": click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout"),
+    "problem_of_run": click.option(
+        "--problem", default="", help="problem of the run, needed only if it is MODULE:NAME"
+    ),
+    "problem_of_runs": click.option(
+        "--problem", default="", help="problem of the runs, needed only if it is MODULE:NAME"
+    ),
+    "own_problem": click.option(
+        "--problem", help="without RUN: what a mapping costs; see `egrl list problems` [nnpi]"
+    ),
+    "own_chip": click.option(
+        "--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)"
+    ),
+    "own_settings": click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE"
+    ),
+    "own_workload": click.option(
+        "--workload", help="without RUN: a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
+    ),
+}
+"""The flags that several commands have, each stated once; those of `egrl run` are `RunOptions`."""
+
+
+def use(*names: str) -> Decorator:
+    """Some of `FLAGS`, in this order."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in reversed(names):
+            function = FLAGS[name](function)
+        return function
+
+    return decorate
 
 
 def output(document: str) -> Decorator:
@@ -75,10 +116,83 @@ def output(document: str) -> Decorator:
 
 def _open_log(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> None:
     if value and not context.resilient_parsing:
-        from egrl.core import log, trackers
+        from egrl.core import log
 
         for name in value:
-            if trackers.is_tracker(name):
-                trackers.open_tracker(name)
+            if log.is_tracker(name):
+                log.open_tracker(name)
             else:
                 log.open_file(Path(name))
+
+
+def run_or_flags(
+    command_name: str,
+    run: str | None,
+    flags: Mapping[str, str | None],
+    settings: Sequence[str],
+    baseline: str = "",
+) -> tuple[Problem, Mapping16, str]:
+    """The problem, the mapping [N, H] and where it is from: a run's best, or what the flags --workload, --mapping,
+    --problem and --chip (None: not given) name. InputError where both or neither are given, or one is wrong.
+
+    Beside a run --problem may name its problem, which it must where that is MODULE:NAME, and --mapping another mapping
+    than its best. Speedups are over the mapping in the file `baseline`, if one is given.
+    """
+    given = [
+        flag for flag, value in flags.items() if value is not None and flag not in ("--problem", "--mapping")
+    ]
+    given += ["--set"] * bool(settings)
+    if run is not None and given:
+        raise InputError(
+            f"{command_name}: expected a run folder or --workload, found {run} and {', '.join(given)}: the two exclude"
+            " each other, as a run has its own workload, chip and settings"
+        )
+    if run is not None:
+        from egrl.runs import folder as run_folder
+        from egrl.runs.past_run import PastRun
+
+        if Path(run).is_file():
+            raise InputError(
+                f"{run}: expected a run folder, found a file; a mapping file is named by --mapping {run}, beside"
+                " --workload"
+            )
+        past = PastRun.read(Path(run), flags["--problem"] or "").over(baseline)
+        if (other := flags["--mapping"]) is not None:
+            return (
+                past.problem,
+                mapping_of(other, past.problem),
+                start_word(past.problem.about.baseline_name, other),
+            )
+        return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
+    if flags["--workload"] is None:
+        raise InputError(f"{command_name}: expected a run folder or --workload, found neither")
+    from egrl.problems import build_problem
+
+    subject = build_problem(
+        flags["--problem"] or "nnpi", flags["--workload"], flags["--chip"] or "", settings, baseline
+    )
+    mapping = flags["--mapping"] or "compiler"
+    chosen = mapping_of(mapping, subject)
+    return subject, chosen, start_word(subject.about.baseline_name, mapping)
+
+
+def mapping_of(mapping: str, problem: Problem) -> Mapping16:
+    """The mapping [N, H] that --mapping names. InputError where there is none, or its file is not of the problem."""
+    from egrl.core import mapping_file
+
+    if mapping == "compiler":
+        return problem.baseline.mapping
+    if mapping == "best-known":
+        found, remark = problem.best_known() if isinstance(problem, HasBestKnown) else (None, "")
+        if found is None:
+            why = remark or f"none ships for {problem.about.workload} on {problem.about.chip}"
+            raise InputError(
+                f"--mapping best-known: expected a problem of which the best mapping is known: {why}"
+            )
+        return found
+    if not Path(mapping).exists():
+        raise InputError(
+            f"--mapping {mapping}: expected compiler, best-known or a mapping file (best_mapping.json of a run),"
+            f" found no such file{hint(mapping, ('compiler', 'best-known'))}"
+        )
+    return mapping_file.read(mapping, problem)

@@ -69,16 +69,16 @@ def command(
 
     egrl import step.hlo -o step.json
     """
-    from workloads.files import HLO
+    from workloads.files import HLO, MODELS
     from workloads.importers import dimensions
-    from workloads.importers.read import is_model, read
+    from workloads.importers.read import read
+    from workloads.load import is_hlo
     from workloads.load_partition import ENDINGS
-    from workloads.load_program import is_hlo
 
     of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
     unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
     placement = model.lower().endswith(ENDINGS)
-    if not is_model(model) and not is_hlo(model) and not placement:
+    if not model.lower().endswith(MODELS) and not is_hlo(model) and not placement:
         raise InputError(
             f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text)"
             f" or in {' or '.join(ENDINGS)} (a placement instance)"
@@ -186,7 +186,7 @@ def _program(model: str, output: str, boundary_aliases: bool, allow_unknown: boo
 def write_program(program: Program, remarks: Sequence[str], model: str, output: str, as_json: bool) -> int:
     """Write a program file and say what is in it."""
     from egrl.core import atomic
-    from workloads.load_program import describe
+    from workloads.load import describe
     from workloads.programs.json_file import to_json
 
     atomic.write_named(Path(output), to_json(program))

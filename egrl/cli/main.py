@@ -2,6 +2,10 @@
 
 Exit codes: 0 done; 1 the board, the disk or the program failed, a memory cannot be packed; 2 the input
 is wrong; 130 interrupted.
+
+Completion in shells of the names that flags take: workloads, methods, chips, problems and figures.
+
+The shell asks click for it, which asks a parameter's type (`egrl` with `_EGRL_COMPLETE` set; see README.md).
 """
 
 from __future__ import annotations
@@ -9,19 +13,22 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import platform
+import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TextIO
 
 import click
+from click.shell_completion import CompletionItem
 
-from egrl.cli.names import NamedGroup, message_of
+from egrl.cli.output import NamedGroup, message_of
 from egrl.core import plugins
 from egrl.core.version import VERSION
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from workloads.errors import InputError
 
 COMMANDS: dict[str, str] = {
     "run": "search for the best mapping of a workload",
@@ -46,8 +53,25 @@ COMMANDS: dict[str, str] = {
     "list": "list workloads, chips, methods or problems",
 }
 
-MODULES: dict[str, str] = {"import": "import_model"}
-"""Commands whose file has another name, because theirs is a keyword of Python."""
+PLACES: dict[str, str] = {
+    "import": "import_model:command",
+    "plot": "pages:plot",
+    "report": "pages:report",
+    "trace": "pages:trace_command",
+    "compare": "studies:compare",
+    "explore": "studies:explore_command",
+    "pretrain": "studies:pretrain_command",
+    "export": "handover:export",
+    "allocate": "handover:allocate_command",
+    "reproduce": "studies:reproduce_command",
+    "transfer": "placing:transfer_command",
+    "place": "placing:place",
+    "bound": "proving:bound",
+    "simplify": "proving:simplify",
+    "list": "listing:list_command",
+    "chip": "listing:chip",
+}
+"""File and function of the commands that have no file of their name with a `command`."""
 
 KIND = plugins.Kind("command", "egrl", tuple(COMMANDS), "a command of click")
 """What plug-ins of the group `egrl.commands` are."""
@@ -64,10 +88,9 @@ class _Lazy(NamedGroup):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """The command. InputError where it is of a plug-in that cannot be used, or that is not installed."""
-        from egrl.cli.completion import with_names
-
         if name in COMMANDS:
-            return with_names(importlib.import_module(f"egrl.cli.{MODULES.get(name, name)}").command)
+            module, _, function = PLACES.get(name, f"{name}:command").partition(":")
+            return with_names(getattr(importlib.import_module(f"egrl.cli.{module}"), function))
         # A shell that asks what could follow must not run code that it names.
         known_only = context.resilient_parsing
         if name.startswith("-") or (known_only and name not in plugins.installed(KIND)):
@@ -108,9 +131,7 @@ def _version(context: click.Context, option: click.Parameter, value: bool) -> No
         return
     click.echo(f"egrl, version {VERSION}")
     if context.meta.get("verbose"):
-        from egrl.cli import about
-
-        click.echo("\n".join(about.lines()))
+        click.echo("\n".join(about_lines()))
     context.exit()
 
 
@@ -148,8 +169,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    from egrl.core.failure import RunFailure
-    from workloads.errors import InputError
+    from workloads.errors import InputError, RunFailure
 
     try:
         with _notices_as_lines():
@@ -225,3 +245,165 @@ def _fail(message: str, code: int) -> int:
     with contextlib.suppress(OSError):
         click.echo(f"egrl: error: {line}", err=True)
     return code
+
+
+def about_lines() -> Iterator[str]:
+    """Versions, machine, GPU, plug-ins and caches, one line each: name, two spaces or more, value."""
+    found = [
+        ("egrl", f"{VERSION} ({Path(__file__).parents[2]})"),
+        ("python", f"{platform.python_version()} ({sys.executable})"),
+        ("system", platform.platform()),
+        ("processor", f"{_processor()}, {_cores()}"),
+        ("gpu", _gpu()),
+        *_packages(),
+        *_caches(),
+    ]
+    width = max(len(name) for name, _ in found)
+    for name, value in found:
+        yield f"{name:<{width}}  {value}"
+
+
+def _processor() -> str:
+    try:
+        from hwsim.kernel_cache import machine_name
+
+        return machine_name()
+    except ImportError:
+        return platform.processor() or platform.machine()
+
+
+def _cores() -> str:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{usable} of {os.cpu_count()} cores"
+
+
+def _gpu() -> str:
+    try:
+        import torch
+    except ImportError:
+        return "unknown without PyTorch"
+    if not torch.cuda.is_available():
+        return "none that PyTorch can use"
+    return ", ".join(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
+
+
+def _packages() -> Iterator[tuple[str, str]]:
+    """The requirements of the package, its extras and its plug-ins that are installed."""
+    try:
+        required = metadata.requires("egrl") or []
+    except metadata.PackageNotFoundError:  # run from a folder that was not installed
+        required = []
+    for line in sorted(set(required), key=str.lower):
+        name = re.split(r"[\s;<>=\[]", line)[0]
+        extra = "extra ==" in line
+        if name == "egrl":  # an extra of extras
+            continue
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            if not extra:
+                yield name, "not installed"
+    groups = [group for group in metadata.entry_points().groups if group.startswith("egrl.")]
+    plugged = {entry.dist for group in groups for entry in metadata.entry_points(group=group)}
+    yield from sorted({(dist.name, dist.version) for dist in plugged if dist is not None})
+
+
+def _caches() -> Iterator[tuple[str, str]]:
+    """Where kernels are kept."""
+    from hwsim import kernel_cache
+
+    try:
+        yield "kernels", f"compiled ones in {kernel_cache.folder()}"
+    except FileNotFoundError as error:
+        yield "kernels", f"compiled in every process: {error}"
+
+
+Names = Callable[[Mapping[str, Any]], Iterable[str]]
+"""The names that there are, beside what else was typed: flag -> value."""
+
+
+class NameType(click.types.StringParamType):
+    """A text for which a shell offers names, and files where none begins so; of several with commas the last one."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin as what was typed; where there are none, the shell offers files."""
+        before, comma, begun = incomplete.rpartition(",")
+        try:
+            found = [name for name in self._names(ctx.params) if name.startswith(begun)]
+        except InputError:  # the problem that was typed is none
+            found = []
+        return [CompletionItem(f"{before}{comma}{name}") for name in found] or [
+            CompletionItem(incomplete, type="file")
+        ]
+
+
+def with_names(command: click.Command) -> click.Command:
+    """The command, of whose parameters those that take names offer them."""
+    for param in command.params:
+        names = NAMES.get(param.opts[0])
+        if names is not None and type(param.type) is click.types.StringParamType:
+            param.type = NameType(names)
+    return command
+
+
+def _workloads(given: Mapping[str, Any]) -> Sequence[str]:
+    from egrl.problems import KIND, find_problem
+    from egrl.runs.config import RunOptions
+
+    problem = given.get("problem") or RunOptions.problem
+
+    if KIND.refers(problem):  # a key that is pressed runs no code
+        return ()
+    if problem not in KIND.own:
+        return [str(entry["name"]) for entry in find_problem(problem).load().workloads()]
+    if problem == "mmap":
+        from workloads.programs import program_names
+
+        return program_names()
+    from workloads.load import all_names
+    from workloads.zoo.mcm87 import MCM87_NAME, SIZES
+
+    return [*all_names(), *(f"{MCM87_NAME}:{part}" for part in SIZES)]
+
+
+def _of(module: str) -> Names:
+    """The names of the registry in a module: the package's own, then those of plug-ins."""
+
+    def names(given: Mapping[str, Any]) -> Sequence[str]:
+        from egrl.core.plugins import installed
+
+        kind = importlib.import_module(module).KIND
+        return [*kind.own, *installed(kind)]
+
+    return names
+
+
+def _chips(given: Mapping[str, Any]) -> Sequence[str]:
+    """Of the problem that was typed; of a file's none, since a key that is pressed runs no code."""
+    from egrl.problems import KIND, find_problem
+    from egrl.runs.config import RunOptions
+
+    problem = given.get("problem") or RunOptions.problem
+    return () if KIND.refers(problem) else find_problem(problem).load().chips()
+
+
+NAMES: dict[str, Names] = {
+    "workload": _workloads,
+    "--workload": _workloads,
+    "--workloads": _workloads,
+    "--validation": _workloads,
+    "--method": lambda given: ["auto", *_of("egrl.methods")(given)],
+    "--methods": _of("egrl.methods"),
+    "--problem": _of("egrl.problems"),
+    "--chip": _chips,
+    "--like": _chips,
+    "figure": _of("egrl.figures"),
+    "--to": _of("egrl.runs.export"),
+    "paper": _of("egrl.reproduction"),
+}
+"""Flag or argument -> the names that it takes."""

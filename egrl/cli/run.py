@@ -17,10 +17,10 @@ from egrl.core import typed_tables
 from egrl.runs.config import RunOptions
 from hwsim.jit import clock
 from workloads.errors import InputError
-from workloads.nearest import one_of
+from workloads.text import one_of
 
 if TYPE_CHECKING:
-    from egrl.runs.result import Result
+    from egrl.runs.past_run import Result
 
 
 def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

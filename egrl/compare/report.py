@@ -1,20 +1,34 @@
-"""A comparison as a whole: its runs, what they reached, and the files that say so."""
+"""A comparison as a whole: its runs, what they reached, and the files that say so.
+
+The runs of a comparison: what is to be run, and running them, several at once, a process each.
+
+A folder of runs is its own record: what is finished there is not run again, what was begun goes on.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from egrl.core.failure import RunFailure
 from hwsim.capabilities import HasBestKnown, HasModel
 from hwsim.problem import Problem
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
+from workloads.files import read_bytes
+from workloads.text import hint
 
 if TYPE_CHECKING:
-    from egrl.compare.runs import Subject
+    from egrl.runs.config import RunConfig
+
 
 DOCUMENT, TEXT = "comparison.json", "comparison.md"
 
@@ -43,7 +57,6 @@ def compare(
     Raises InputError where an option is wrong or the folder holds runs of another configuration.
     """
     from egrl.compare import statistics as comparison
-    from egrl.compare.runs import budget_of, plan, run_all
     from egrl.core import atomic
 
     subjects = plan(workloads, methods, seeds, folder, options)
@@ -139,3 +152,268 @@ def shipped_cost(problem: Problem) -> float | None:
         return None
     mapping, _ = problem.best_known()
     return None if mapping is None else problem.model_cost(mapping)
+
+
+POLL_S = 0.05
+STOPPING = "stopping; each run ends its generation first; Ctrl-C again stops at once"
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: its folder, and the arguments of the `egrl run` that it still needs (none: it is finished)."""
+
+    label: str
+    path: Path
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A workload and its runs."""
+
+    name: str
+    problem: Problem
+    start: str
+    methods: tuple[str, ...]
+    jobs: tuple[Job, ...]
+
+
+def plan(
+    workloads: Sequence[str], methods: Sequence[str], seeds: int, folder: Path, options: Mapping[str, Any]
+) -> list[Subject]:
+    """The runs of a comparison. InputError if an option is wrong or the folder holds runs of another configuration."""
+    from egrl.methods import find_method
+    from egrl.problems import build_problem
+    from egrl.runs.config import RunOptions, resolve
+
+    for setting in options["settings"]:
+        _settings_of(methods, methods[0], setting)
+    subjects: list[Subject] = []
+    for workload in workloads:
+        name = (
+            Path(workload.removesuffix(".gz")).stem
+            if "/" in workload or Path(workload).is_file()
+            else workload
+        )
+        jobs, problem, start = list[Job](), None, ""
+        if any(subject.name == name for subject in subjects):
+            raise InputError(f"--workload: expected workloads of different names, found {name!r} twice")
+        for method in methods:
+            given = {k: options[k] for k in ("problem", "chip")} | budget_of(options)
+            given |= {"start": options["start"]} if options["start"] else {}
+            given |= {"baseline": options.get("baseline", "")}
+            settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
+            given |= {"threads": options.get("threads", 1), "init": options.get("init", "")}
+            given |= {"workers": options.get("workers", 1)}
+            resolved = resolve(
+                RunOptions(workload=workload, method=method, **given), settings, options["preset"]
+            )
+            if problem is None:
+                own = resolved.run
+                problem = build_problem(own.problem, workload, own.chip, resolved.problem, own.baseline)
+                start = own.start
+            reason = find_method(method).serves(problem)
+            if reason is not None:
+                raise InputError(f"--methods: {method} cannot serve problem {problem.about.name}: {reason}")
+            for seed in range(seeds):
+                path = folder / name / f"{method}-s{seed}".replace(":", "-")
+                run = dataclasses.replace(resolved, run=dataclasses.replace(resolved.run, seed=seed))
+                argv = _arguments(path, run, problem, settings, options["preset"])
+                jobs.append(Job(f"{name} {method} seed {seed}", path, argv))
+        assert problem is not None
+        subjects.append(Subject(name, problem, start, tuple(methods), tuple(jobs)))
+    return subjects
+
+
+def budget_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The budget of every run, as `RunOptions` names it: seconds where they are given, else evaluations."""
+    if options.get("seconds") is not None:
+        return {"seconds": float(options["seconds"])}
+    return {"evals": options["evals"]}
+
+
+def _settings_of(methods: Sequence[str], method: str, setting: str) -> list[str]:
+    """The setting as `egrl run --method METHOD --set` takes it; none where it is another method's."""
+    if setting.startswith(("problem.", "method.")):
+        return [setting]
+    for name in methods:
+        if setting.startswith(f"{name}."):
+            return ["method" + setting.removeprefix(name)] if name == method else []
+    raise InputError(
+        f"--set {setting}: expected problem.KEY=VALUE, or NAME.KEY=VALUE with NAME one of {', '.join(methods)}"
+        f"{hint(setting.partition('.')[0], ('problem', *methods))}"
+    )
+
+
+def _arguments(
+    path: Path, run: RunConfig, problem: Problem, settings: Sequence[str], preset: str
+) -> tuple[str, ...]:
+    """Arguments of `egrl run` that make this run, or go on with it; none where it is finished."""
+    from egrl.runs.folder import CONFIG
+    from egrl.runs.resume import code_flags
+
+    budget = [word for k, v in run.run.budget().items() for word in (f"--{k}", str(v))]
+    if not (path / CONFIG).exists():
+        given: dict[str, object] = {
+            "workload": run.run.workload,
+            "problem": run.run.problem,
+            "method": run.run.method,
+        }
+        given |= {
+            "chip": run.run.chip,
+            "start": run.run.start,
+            "seed": run.run.seed,
+            "threads": run.run.threads,
+            "workers": run.run.workers,
+            "out": path,
+        }
+        given |= {name: value for name in ("init", "baseline") if (value := getattr(run.run, name))}
+        flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+        flags += [word for setting in settings for word in ("--set", setting)]
+        return ("run", *flags, *(("--preset", preset) if preset else ()), *budget, "--quiet")
+    _check_same(path, run)
+    if _finished(path, run, problem):
+        return ()
+    return (
+        "run",
+        "--resume",
+        str(path),
+        *code_flags(run),
+        "--workers",
+        str(run.run.workers),
+        *budget,
+        "--quiet",
+    )
+
+
+def _check_same(path: Path, run: RunConfig) -> None:
+    """InputError where the run in the folder was not made with this configuration, or with a larger budget."""
+    import tomllib
+
+    from egrl.core import typed_tables
+    from egrl.runs import config
+    from egrl.runs.folder import CONFIG
+    from egrl.runs.resume import RESUMABLE
+
+    where = str(path / CONFIG)
+    try:
+        found = config.read_toml((path / CONFIG).read_text(), where)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{where}: expected a config file: {error}") from error
+    expected = tomllib.loads(config.to_toml(run))
+    if measured := found["run"].get("evaluator"):
+        raise InputError(
+            f"{where}: run.evaluator: expected none, as the model measures in a comparison, found {measured!r}; take"
+            " another --out"
+        )
+    if run.run.init and _kept_policy(path) == read_bytes(run.run.init, "a policy file"):
+        expected["run"]["init"] = found["run"].get("init")  # the same policy, wherever it lies now
+    for table, values in found.items():
+        left, right = (typed_tables.dotted_keys({table: tables}) for tables in (values, expected[table]))
+        for key in sorted(left.keys() | right.keys()):
+            made = left.get(key)
+            if key.removeprefix("run.") not in RESUMABLE and made != right.get(key):
+                same = f"--baseline {made}" if made else "no --baseline"
+                raise InputError(
+                    f"{where}: {key}: expected {right.get(key)!r} as in this comparison, found {made!r};"
+                    f" take another --out{f', or {same}' if key == 'run.baseline' else ''}"
+                )
+    for kind, most in run.run.budget().items():
+        spent = found["run"].get(kind)
+        if not isinstance(spent, int | float) or spent > most:
+            raise InputError(f"{where}: run.{kind}: expected at most --{kind} {most:g}, found {spent}")
+
+
+def _kept_policy(path: Path) -> bytes | None:
+    """The policy that the folder's run began with; None where there is none."""
+    from egrl.runs.folder import INIT_FILE
+
+    return (path / INIT_FILE).read_bytes() if (path / INIT_FILE).is_file() else None
+
+
+def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
+    """Whether the folder's run has spent this budget. InputError where it ran on another simulator."""
+    from egrl.runs.folder import SUMMARY
+    from egrl.runs.summary import read_summary
+
+    if not (path / SUMMARY).exists():
+        return False
+    summary = read_summary(path)
+    if summary["fingerprint"] != problem.fingerprint():
+        inputs = "chip, workload or --baseline" if run.run.baseline else "chip or workload"
+        raise InputError(
+            f"{path}: this run was made by another simulator, {inputs}: expected fingerprint"
+            f" {problem.fingerprint()[:12]}, found {summary['fingerprint'][:12]}; take another --out"
+        )
+    return bool(summary["complete"]) and summary.get("budget") == run.run.budget()
+
+
+def run_all(jobs: Sequence[Job], at_once: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
+    """Run the jobs, `at_once` of them, each in a process of its own.
+
+    Returns why which folders failed, and whether the user stopped it. A first Ctrl-C lets every run finish its
+    generation and save.
+    """
+    from egrl.core.interrupts import StopSignal
+
+    waiting, failures, done = deque(jobs), dict[Path, str](), 0
+    running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
+    with StopSignal() as stop:
+        said = False
+        try:
+            while running or (waiting and not stop()):
+                while waiting and len(running) < at_once and not stop():
+                    running.append(_start(waiting.popleft()))
+                if stop() and not said:
+                    said = True
+                    say(STOPPING)
+                    for _, process, _ in running:
+                        process.terminate()
+                for entry in [entry for entry in running if entry[1].poll() is not None]:
+                    running.remove(entry)
+                    job, process, errors = entry
+                    done += 1
+                    if process.returncode == 0:
+                        say(f"{done}/{len(jobs)} {job.label}: {_outcome(job.path)}")
+                    elif not stop():
+                        failures[job.path] = f"{job.label} failed: {_last_line(errors, process.returncode)}"
+                        say(f"{done}/{len(jobs)} {failures[job.path]}")
+                    errors.close()
+                time.sleep(POLL_S)
+        finally:
+            for _, process, errors in running:
+                process.kill()
+                process.wait()
+                errors.close()
+        return failures, stop()
+
+
+def _start(job: Job) -> tuple[Job, subprocess.Popen[bytes], IO[bytes]]:
+    """A run in a session of its own, so that Ctrl-C reaches it once, from here; what it says on stderr."""
+    errors = tempfile.TemporaryFile()  # noqa: SIM115
+    argv = [sys.executable, "-m", "egrl", *job.argv]
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        env={**os.environ, **ONE_THREAD},
+        start_new_session=True,
+    )
+    return job, process, errors
+
+
+def _outcome(path: Path) -> str:
+    from egrl.runs.summary import read_summary
+
+    summary = read_summary(path)
+    best = summary["best"]
+    return f"{0.0 if best is None else best['speedup']:.4f}x in {summary['seconds']:.0f} s"
+
+
+def _last_line(errors: IO[bytes], code: int) -> str:
+    """The last line that a process wrote to stderr, or how it ended."""
+    errors.seek(0)
+    lines = [line for line in errors.read().decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1].removeprefix("egrl: error: ").strip() if lines else f"exit code {code}"

@@ -1,15 +1,18 @@
-"""All evaluations of a run by ticket, in one store that replay buffers, resuming and figures read."""
+"""Proposals, and all evaluations of a run by ticket, in one store that replay buffers, resuming and figures read.
+
+A *ticket* is the number of an evaluation in its run, counted from 0. It is also the evaluation's place in the
+archive. Methods get their results strictly in ticket order, in whatever order the executor measured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from egrl.core.proposals import Proposals
 from hwsim.capabilities import HasParts
 from hwsim.problem import Evaluation, Mapping16, Problem, Profiles
 
@@ -33,11 +36,11 @@ SCALARS: dict[str, Any] = {
 }
 
 
-class Column(NDArrayOperatorsMixin):
+class Column:
     """A scalar per evaluation, by ticket; rows older than the last `keep` are blank (NaN or 0).
 
-    NumPy's operators and functions take it as the array of all rows. Elements cannot be assigned. The storage grows to
-    at most twice the rows that are kept, in amortised O(1) per row.
+    `column[:]` is the array of all rows. The storage grows to at most twice the rows that are kept, in amortised O(1)
+    per row.
     """
 
     def __init__(self, dtype: Any, keep: int, blank: Any = None) -> None:
@@ -70,18 +73,6 @@ class Column(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         return self._rows
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """All rows, a new array; ValueError where a view of them is asked for (`copy` False)."""
-        if copy is False:
-            raise ValueError("copy: expected True or None, received False")
-        return np.asarray(self[:], dtype)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **rest: Any) -> Any:
-        """What `ufunc` gives for all rows; TypeError where it is to be written into a column."""
-        if any(isinstance(x, Column) for x in rest.get("out", ())):
-            return NotImplemented
-        return getattr(ufunc, method)(*(x[:] if isinstance(x, Column) else x for x in inputs), **rest)
 
     def __getitem__(self, rows: int | slice | NDArray[np.int64]) -> Any:
         """The rows of a slice or of tickets int64 [B], a new array; the value of one ticket."""
@@ -271,3 +262,53 @@ class Archive:
         return Evaluation(
             **fields, repaired=self.mappings(rows), parts=None if np.isnan(parts).all() else parts
         )
+
+
+START = "start"
+"""The source of a start mapping, which the loop proposes."""
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """Mappings that a method wants measured, all for one problem.
+
+    Attributes:
+        mapping: int16 [B, N, H]; -1 = unused.
+        source: str [B], what proposed each ("network", "boltzmann", "learner", START …).
+        problem: index of the problem in the run.
+        ticket: int64 [B]; methods leave it out, the loop numbers the rows.
+        known: how many evaluations the method had got when it proposed these; the loop sets it.
+    """
+
+    mapping: Mapping16
+    source: NDArray[np.str_]
+    problem: int = 0
+    ticket: NDArray[np.int64] | None = None
+    known: int = 0
+
+    def __len__(self) -> int:
+        return len(self.mapping)
+
+    def numbered(self, first: int, known: int = 0) -> Proposals:
+        """The same rows with tickets `first`, `first` + 1, …, and with `known`."""
+        return replace(self, ticket=np.arange(first, first + len(self), dtype=np.int64), known=known)
+
+    @property
+    def tickets(self) -> NDArray[np.int64]:
+        """int64 [B]; ValueError before the loop has numbered the rows."""
+        if self.ticket is None:
+            raise ValueError("proposals: expected numbered rows, received rows without tickets")
+        return self.ticket
+
+    def rows(self, index: slice) -> Proposals:
+        """Some of the rows."""
+        ticket = None if self.ticket is None else self.ticket[index]
+        return replace(self, mapping=self.mapping[index], source=self.source[index], ticket=ticket)
+
+
+def proposals(mapping: Mapping16, source: str | Sequence[str], problem: int = 0) -> Proposals:
+    """Proposals [B, N, H] from one source, or with one source per row. ValueError if there are not B sources."""
+    names = [source] * len(mapping) if isinstance(source, str) else list(source)
+    if len(names) != len(mapping):
+        raise ValueError(f"source: expected {len(mapping)} names, received {len(names)}")
+    return Proposals(np.ascontiguousarray(mapping, dtype=np.int16), np.array(names, dtype=np.str_), problem)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from egrl.core.failure import RunFailure
-from workloads.atomic import replace_file, write_to
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
+from workloads.files import replace_file, write_to
 
 
 def disk_failure(path: Path, error: OSError) -> RunFailure:
@@ -41,12 +40,6 @@ def write_named(path: Path, data: bytes | str) -> None:
 def encoded(data: bytes | str) -> bytes:
     """Text as UTF-8; what it has no bytes for, from a name of a file that is not text, is written as an escape."""
     return data.encode(errors="backslashreplace") if isinstance(data, str) else data
-
-
-def check_no_link(folder: Path) -> None:
-    """RunFailure if a folder of a run has become a link, which somebody put there while the run went on."""
-    if folder.is_symlink():
-        raise disk_failure(folder, OSError(errno.ELOOP, "it has become a link"))
 
 
 def make_folder(path: Path) -> None:

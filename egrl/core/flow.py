@@ -21,11 +21,10 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from egrl.core.archive import Archive
-from egrl.core.executor import Executor
-from egrl.core.keys import EVALUATION, run_keys
+from egrl.core.archive import START, Archive, Proposals, proposals
+from egrl.core.contracts import Executor
 from egrl.core.method import Context, Method
-from egrl.core.proposals import START, Proposals, proposals
+from hwsim.keys import EVALUATION, run_keys
 from hwsim.problem import Evaluation, Keys
 from workloads.errors import InputError
 
@@ -103,7 +102,7 @@ class Flow:
         pending: Sequence[dict[str, Any]] = (),
         archive: Archive | _Reread | None = None,
     ) -> None:
-        """`pending`: open batches of the checkpoint from which method and archive were restored; they are submitted.
+        """`pending`: open batches of the checkpoint from which method and archive were restored.
 
         `last`: the first ticket that is never submitted (None: there is no end). `archive`: default the context's.
         """
@@ -117,7 +116,11 @@ class Flow:
         self.finished = self.halted = False
         self._all_come_back, self._got_results = True, True
         self._learning = False
-        for tree in pending:
+        self._pending = pending
+
+    def start(self) -> None:
+        """Submit the open batches of the checkpoint, and the starts that have not been measured."""
+        for tree in self._pending:
             self._reopen(tree)
         for start in self._starts[self._asked :]:
             self._begin(start)
@@ -310,6 +313,7 @@ def replay(method: Method, context: Context) -> list[dict[str, Any]]:
     known = _Reread(archive)
     flow = Flow(method, known, context, len(archive), archive=known)
     with one_thread():
+        flow.start()
         while not flow.over:
             flow.advance(len(archive))
     return flow.pending()

@@ -5,38 +5,37 @@
 
 A generation is so many evaluations, whatever the size of batches; the budget may cut off the last one. `flow` has the
 order of calls.
+
+`--start rules`: every method first measures the baseline and all rules that the problem knows.
+
+The best of them is the start.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from egrl.core.budget import Budget
-from egrl.core.executor import Confirms, Executor
-from egrl.core.failure import RunFailure
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.core.archive import START, Archive, Proposals
+from egrl.core.archive import proposals as proposed
+from egrl.core.contracts import Budget, Confirms, Executor, Observer, Recorder, policy_is_due
 from egrl.core.flow import Flow, one_thread, replay
 from egrl.core.log import LOG, NAMES, ROW
 from egrl.core.method import Context, Method
-from egrl.core.recorder import Observer, Recorder, policy_is_due
-from egrl.core.state import (
-    SearchState,
-    best_speedup,
-    champion_of,
-    check_pending,
-    check_tree,
-    metrics_row,
-    state_mismatch,
-    update_champion,
-)
+from hwsim.family import HasFamily
 from hwsim.jit import clock
-from workloads.errors import InputError
+from hwsim.problem import Evaluation, Floats, Mapping16, Problem, Status
+from workloads.errors import InputError, RunFailure
 from workloads.references import ran_outside
 
-IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What reading a checkpoint raises if its content is none that a run writes."""
+OTHER_CONTENT = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What reading a checkpoint raises if another version of a method wrote it."""
 
 
 def search(
@@ -61,6 +60,7 @@ def search(
     complete generations.
     """
     loop = Loop(method, context, executor, budget, recorder, observers, state, checkpoint_seconds)
+    loop.start()
     if enough():
         loop.cut()
     with one_thread():
@@ -100,7 +100,11 @@ class Loop:
         self._fingerprints = [problem.fingerprint() for problem in context.problems]
         self._before, self._started = self.state.seconds, clock()
         self._saved_at, self._save_every = time.monotonic(), checkpoint_seconds
-        if len(context.archive) == 0:
+
+    def start(self) -> None:
+        """Submit what a checkpoint left open and the start; a new search takes a checkpoint."""
+        self.flow.start()
+        if len(self._context.archive) == 0:
             self.save()
 
     @property
@@ -226,18 +230,14 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
 
     A method without state is replayed through the archive.
 
-    Raises InputError as `RunFolder.restore` does, and if the checkpoint holds something that no run writes. Exceptions
-    of code from outside the package are not changed.
+    Raises InputError as `RunFolder.restore` does, and if the checkpoint holds another state than this method's.
+    Exceptions of code from outside the package are not changed.
     """
     problems = context.problems
 
     def load(tree: dict[str, Any]) -> None:
-        check_tree(tree["loop"], [problem.space.initial for problem in problems])
-        pending = SearchState.of_tree(tree["loop"]).pending
-        check_pending(pending, [problem.space for problem in problems], len(context.archive))
+        SearchState.of_tree(tree["loop"])
         if tree["method"] is not None:
-            if fault := state_mismatch(method.state_dict(), tree["method"]):
-                raise ValueError(fault)
             method.load_state_dict(tree["method"])
 
     try:
@@ -247,7 +247,7 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
         state = SearchState.of_tree(tree["loop"])
     except (InputError, RunFailure):
         raise
-    except IMPOSSIBLE as error:
+    except OTHER_CONTENT as error:
         if ran_outside(error):  # a mistake in someone else's method, whose author needs the traceback
             raise
         raise InputError(
@@ -258,3 +258,186 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
     # What bringing it back took is not counted twice.
     context.model_use.calls, context.model_use.seconds = state.model_calls, state.model_seconds
     return state
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The best evaluation of a problem so far: valid, complete, of finite reward; the first, if several are equal."""
+
+    reward: float
+    cost: float
+    speedup: float
+    source: str
+    ticket: int
+    mapping: NDArray[np.int16]
+
+
+@dataclass
+class SearchState:
+    """The state of the loop, as a checkpoint holds it.
+
+    Attributes:
+        champions: one per problem, with the highest reward; None before anything ran (see `Loop.named`).
+    """
+
+    generation: int = 0
+    seconds: float = 0.0
+    finished: bool = False
+    champions: list[Champion | None] = field(default_factory=list)
+    pending: list[dict[str, Any]] = field(default_factory=list)
+    model_calls: float = 0.0
+    model_seconds: float = 0.0
+
+    def to_tree(self) -> dict[str, Any]:
+        """A tree that `checkpoint` can store."""
+        return {**asdict(self), "champions": [None if c is None else asdict(c) for c in self.champions]}
+
+    @staticmethod
+    def of_tree(tree: dict[str, Any]) -> SearchState:
+        """The inverse of `to_tree`."""
+        champions = [None if c is None else Champion(**c) for c in tree["champions"]]
+        return SearchState(
+            int(tree["generation"]),
+            float(tree["seconds"]),
+            bool(tree["finished"]),
+            champions,
+            list(tree["pending"]),
+            float(tree["model_calls"]),
+            float(tree["model_seconds"]),
+        )
+
+
+def update_champion(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
+    """Make the best of some rows the champion, if it is better than the champion so far."""
+    eligible = (evaluation.status == Status.OK) & ~evaluation.partial & np.isfinite(evaluation.reward)
+    if not eligible.any():
+        return
+    row = int(np.argmax(np.where(eligible, evaluation.reward, -np.inf)))
+    best = state.champions[part.problem]
+    if best is None or evaluation.reward[row] > best.reward:
+        state.champions[part.problem] = Champion(
+            float(evaluation.reward[row]),
+            float(evaluation.cost[row]),
+            float(evaluation.speedup[row]),
+            str(part.source[row]),
+            int(part.tickets[row]),
+            evaluation.repaired[row].copy(),
+        )
+
+
+def champion_of(archive: Archive, ticket: int, problem: int) -> Champion:
+    """The evaluation that a method keeps. ValueError where it did not run, or is of another problem."""
+    ran = 0 <= ticket < len(archive) and archive.column("status")[ticket] == Status.OK
+    if not ran or archive.column("problem")[ticket] != problem:
+        raise ValueError(
+            f"champion: expected the ticket of a valid evaluation of problem {problem}, received {ticket}"
+        )
+    reward, cost, speedup = (float(archive.column(name)[ticket]) for name in ("reward", "cost", "speedup"))
+    mapping = archive.mappings(np.array([ticket]))[0]
+    return Champion(reward, cost, speedup, str(archive.sources(np.array([ticket]))[0]), ticket, mapping)
+
+
+def best_speedup(state: SearchState) -> float:
+    """The geometric mean of the champions' speedups over problems; 0 until each has a valid mapping."""
+    speedups = [0.0 if c is None else c.speedup for c in state.champions]
+    if not all(s > 0 for s in speedups):
+        return 0.0
+    return math.exp(sum(math.log(s) for s in speedups) / len(speedups))
+
+
+def metrics_row(
+    generation: int, state: SearchState, archive: Archive, first: int, method: Method
+) -> dict[str, Any]:
+    """The metrics of the generation whose evaluations begin at ticket `first`.
+
+    `best_speedup` is that of the function above; `best_reward` is the mean reward of the champions, NaN until each
+    problem has one.
+    """
+    rows = slice(first, len(archive))
+    ok = archive.column("status")[rows] == Status.OK
+    champions = [c for c in state.champions if c is not None]
+    return {
+        "generation": generation,
+        "evaluations": len(archive),
+        "seconds": round(state.seconds, 3),
+        "model_calls": round(state.model_calls, 3),
+        "model_seconds": round(state.model_seconds, 3),
+        "best_speedup": best_speedup(state),
+        "best_reward": float(np.mean([np.nan if c is None else c.reward for c in state.champions])),
+        "mean_reward": _mean(archive.column("reward")[rows]),
+        "mean_speedup": float(np.mean(archive.column("speedup")[rows])),
+        "valid_fraction": float(np.mean(ok)),
+        "mean_epsilon": float(np.mean(archive.column("epsilon")[rows])),
+        "champion_source": max(champions, key=lambda c: c.ticket).source if champions else "",
+        **{name: float(value) for name, value in method.metrics().items()},
+    }
+
+
+def _mean(rewards: Floats) -> float:
+    """The mean of the rewards that are finite (a failed measurement has none); NaN if none is."""
+    known = rewards[np.isfinite(rewards)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def rules_of(problem: Problem) -> list[Mapping16]:
+    """The baseline and the mappings int16 [N, H] of the rules that a problem knows, each once.
+
+    InputError if it knows none.
+    """
+    if not isinstance(problem, HasFamily):
+        raise InputError(
+            f"--start rules: expected a problem with rules to measure first, found {problem.about.name} without"
+        )
+    rows = [problem.baseline.mapping, *problem.family.first().values()]
+    return list({row.tobytes(): row for row in rows}.values())
+
+
+class FromRules:
+    """A method that starts at the cheapest of `Context.rules`, which are measured first and count as evaluations.
+
+    Once all are measured, the method is built again with that start. It gets the result of the start; the others are
+    only in the archive. All else is the method's own.
+    """
+
+    def __init__(self, context: Context, build: Callable[[Context], Method]) -> None:
+        """`build` makes the method for a context."""
+        self._context, self._build = context, build
+        self._told = 0
+        self._best: int | None = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Build the method for the best of the rules as its start, or for a cold start where none ran."""
+        start = None if self._best is None else self._context.rules[self._best]
+        self._method = self._build(replace(self._context, start=[start]))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._method, name)
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """After the last of the rules, build the method and tell it the best; from then on, pass on its own batches."""
+        if self._told == len(self._context.rules):
+            self._method.tell(proposals, evaluation)
+            return
+        self._told += 1
+        if self._told < len(self._context.rules):
+            return
+        results = [self._context.archive.evaluation(ticket) for ticket in range(self._told)]
+        cost = np.array([result.cost[0] if result.usable[0] else np.inf for result in results])
+        ran = np.isfinite(cost)
+        self._best = int(np.argmin(np.where(ran, cost, np.inf))) if ran.any() else None
+        self._begin()
+        if self._best is not None:
+            start = proposed(self._context.rules[self._best][None], START).numbered(self._best)
+            self._method.tell(start, results[self._best])
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """The method's, and its start; None if the method has none."""
+        inner = self._method.state_dict()
+        return None if inner is None else {"told": self._told, "best": self._best, "method": inner}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._told, self._best = state["told"], state["best"]
+        self._begin()
+        self._method.load_state_dict(state["method"])

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION
-from egrl.core.keys import run_keys
-from egrl.core.proposals import Proposals
+from egrl.core.archive import Archive, Proposals
+from egrl.core.contracts import GENERATION
+from hwsim.keys import run_keys
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ class Context:
         seed: of the run.
         start: for each problem a mapping int16 [N, H] to begin with, or None (cold).
         rules: mappings int16 [N, H], measured before the first `ask` if there is one problem without a start mapping;
-            see `egrl.core.from_rules`.
+            see `egrl.core.loop`.
         init: a saved policy to begin with, or None.
         threads: of a learner's tensor operations.
         device: torch device of the networks.
@@ -178,5 +177,5 @@ class Context:
         return np.random.Generator(np.random.PCG64([self.seed, *stream.encode()]))
 
     def keys(self, stream: int, first: int, count: int) -> Keys:
-        """uint64 [count], the keys of `egrl.core.keys` for the rows `first`, `first` + 1, … of a method."""
+        """uint64 [count], the keys of `hwsim.keys` for the rows `first`, `first` + 1, … of a method."""
         return run_keys(self.seed, np.arange(first, first + count), stream)

@@ -13,12 +13,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egrl.core.known_plugins import check_installed
 from workloads.errors import InputError, Notice
-from workloads.nearest import one_of
 from workloads.references import imported, is_reference, look_here
+from workloads.text import one_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -33,18 +33,16 @@ class Kind:
         flag: what its names are given to, for messages.
         own: the package's own names, which nobody else can take.
         expected: what an entry point, or MODULE:NAME, has to name.
-        families: own names that a variant may follow: there NAME:VARIANT is not MODULE:NAME.
     """
 
     word: str
     flag: str
     own: tuple[str, ...]
     expected: str
-    families: tuple[str, ...] = ()
 
     def refers(self, name: str) -> bool:
         """Whether a name is MODULE:NAME."""
-        return is_reference(name) and name.partition(":")[0] not in self.families
+        return is_reference(name)
 
 
 @dataclass(frozen=True)
@@ -222,3 +220,36 @@ def check_settings(outside: Outside, config: Any) -> type:
         if entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
             raise outside.refuse(f"settings with a field that has no default: {config.__name__}.{entry.name}")
     return config
+
+
+FILE = Path(__file__).with_name("known_plugins.toml")
+
+
+@cache
+def known() -> dict[str, dict[str, Any]]:
+    """Distribution -> its `folder` in a clone, and the names of each group of its entry points."""
+    import tomllib
+
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+def offered(kind: str) -> dict[str, str]:
+    """The names of a kind that plug-ins of a clone offer -> what to install for each."""
+    return {
+        name: f"{distribution}: pip install ./{offers['folder']}"
+        for distribution, offers in known().items()
+        for name in offers.get(f"{kind}s", ())
+    }
+
+
+def check_installed(kind: str, name: str, flag: str) -> None:
+    """InputError that says what to install if `name` is of a plug-in that comes with egrl; call it if it is not there.
+
+    `kind` is the word of a `plugins.Kind`: "problem".
+    """
+    if name in (there := offered(kind)):
+        distribution, _, command = there[name].partition(": ")
+        raise InputError(
+            f"{flag} {name}: expected the plug-in {distribution} to be installed, found it missing; in a clone of"
+            f" egrl: {command}"
+        )

@@ -27,21 +27,17 @@ MOST_PAIRS = 2**27
 class MethodEntry:
     """A method in the registry: its module, which is imported when the method is used, and a summary in one line.
 
-    A family of methods, `NAME:VARIANT`, names a function of its module that takes the variant ("": its default). Others
-    name a definition of their module. A portfolio names its members, and says when each takes part.
+    `definition` is a name of its module. A portfolio names its members, and says when each takes part.
     """
 
     module: str
     summary: str
-    family: str = ""
     definition: str = "DEFINITION"
     members: Mapping[str, str] = field(default_factory=dict)
 
-    def load(self, variant: str = "") -> MethodDefinition:
-        """Import the method. InputError where a family has no such variant."""
-        module = importlib.import_module(self.module)
-        named = getattr(module, self.family or self.definition)
-        found: MethodDefinition = named(variant) if self.family else named
+    def load(self) -> MethodDefinition:
+        """Import the method."""
+        found: MethodDefinition = getattr(importlib.import_module(self.module), self.definition)
         return found
 
 

@@ -17,8 +17,8 @@ from annotated_types import Ge, Gt, Lt, Predicate
 from typing_extensions import Doc
 
 from workloads.errors import InputError
-from workloads.nearest import hint
 from workloads.references import NamesCode
+from workloads.text import hint
 
 TABLES = ("problem", "method", "evaluator")
 """The tables that `--set` reaches."""

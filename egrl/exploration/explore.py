@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 
 from egrl.core import atomic
 from egrl.exploration import summary
-from egrl.exploration.grid import POINTS, SECONDS, read_grid
-from egrl.exploration.point import Subject
-from egrl.exploration.pool import open_pool
-from egrl.exploration.run import Explored, Plan, check_folder, explore_plan, file_stem
+from egrl.exploration.grid import POINTS, SECONDS, Subject, read_grid
+from egrl.exploration.run import Explored, Plan, check_folder, explore_plan, file_stem, open_pool
 from egrl.figures.explore import DOCUMENT, figure_of
 from egrl.problems import find_problem
-from egrl.runs.lock import FolderLock
+from egrl.runs.folder import locked
 from hwsim.capabilities import HasFiles, HasModel
 from hwsim.problem import Problem
 from workloads.errors import InputError
-from workloads.nearest import one_of
+from workloads.text import one_of
 
 TABLE, FIGURE = "explore.csv", "explore.png"
 EXECUTORS = ("local", "ray")
@@ -115,7 +113,7 @@ def explore(
     with ExitStack() as stack:
         if folder is not None:
             check_folder(folder, plan)
-            stack.callback(FolderLock(folder).release)
+            stack.callback(locked(folder).release)
         pool = stack.enter_context(open_pool(workers, executor, ray_address))
         found = explore_plan(plan, folder, pool, say)
         if found is None:

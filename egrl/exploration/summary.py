@@ -15,9 +15,8 @@ from typing import Any
 
 from egrl.exploration.grid import Grid, Parameter
 from egrl.exploration.run import Explored
-from egrl.figures.drawing import plain
-from egrl.runs.text import baseline_text, cost_text, short_baseline_text
-from egrl.runs.verdict import OPTIMAL
+from egrl.figures.repetitions import plain
+from egrl.runs.text import OPTIMAL, baseline_text, cost_text, short_baseline_text
 from hwsim.problem import Problem
 from workloads.text import UNKNOWN, csv_cell, optional, size_text, table
 

@@ -1,8 +1,8 @@
 """The figures of `egrl plot`: run folders in, arrays to `analysis`, a drawing and the numbers behind it out.
 
-Each figure is a file that exports `draw(runs: Sequence[PastRun]) -> Drawing`, imported only when it is drawn. One that
-reads something else of a folder exports `read(path, problem)`, too, whose results `draw` takes instead. A plug-in is a
-function `draw`.
+Each figure is a function of the run folders, a sequence of `PastRun`, that gives a `Drawing`; its docstring says how to
+read it. Its file is imported only when it is drawn. A figure of something else has a function `read(path, problem)` of
+its own, and takes what this gives of each folder.
 """
 
 from __future__ import annotations
@@ -16,28 +16,52 @@ from typing import TYPE_CHECKING, Any
 from egrl.core import plugins
 
 if TYPE_CHECKING:
-    from egrl.figures.drawing import Drawing
+    from egrl.figures.repetitions import Drawing
 
 FIGURES: dict[str, tuple[str, str]] = {
-    "curves": ("best speedup against evaluations; repetitions as a band", "egrl.figures.curves"),
-    "shift": ("where the tensors of each of the compiler's memories went", "egrl.figures.shift"),
-    "bands": ("each tensor's memory, compiler and best; of several runs the fastest", "egrl.figures.bands"),
-    "transfer": ("policies along training, on other workloads without training", "egrl.figures.transfer"),
-    "zeroshot": ("trained policies on workloads that none was trained on", "egrl.figures.zeroshot"),
-    "umap": ("mappings as fast as the compiler's and the best, in two dimensions", "egrl.figures.embedding"),
+    "curves": ("best speedup against evaluations; repetitions as a band", "egrl.figures.curves:draw"),
+    "shift": (
+        "where the tensors of each of the compiler's memories went",
+        "egrl.figures.mappings:draw_shift",
+    ),
+    "bands": (
+        "each tensor's memory, compiler and best; of several runs the fastest",
+        "egrl.figures.mappings:draw_bands",
+    ),
+    "transfer": (
+        "policies along training, on other workloads without training",
+        "egrl.figures.curves:draw_transfer:read",
+    ),
+    "zeroshot": (
+        "trained policies on workloads that none was trained on",
+        "egrl.figures.curves:draw_zeroshot:read",
+    ),
+    "umap": (
+        "mappings as fast as the compiler's and the best, in two dimensions",
+        "egrl.figures.mappings:draw_umap",
+    ),
     "utilisation": (
         "what memories hold over time, or chips of a module do, baseline and best",
-        "egrl.figures.utilisation",
+        "egrl.figures.mappings:draw_utilisation",
     ),
-    "layout": ("each tensor's address and lifetime in each memory, best", "egrl.figures.layout"),
-    "partition": ("what chips of a module do and hold, heuristic and best", "egrl.figures.partition"),
-    "explore": ("cost and proven bound over a grid of chip files (`egrl explore`)", "egrl.figures.explore"),
+    "layout": (
+        "each tensor's address and lifetime in each memory, best",
+        "egrl.figures.mappings:draw_layout",
+    ),
+    "partition": (
+        "what chips of a module do and hold, heuristic and best",
+        "egrl.figures.mappings:draw_partition",
+    ),
+    "explore": (
+        "cost and proven bound over a grid of chip files (`egrl explore`)",
+        "egrl.figures.explore:draw:read",
+    ),
     "breakdown": (
         "what limits each op, compiler and best; which ops gained and lost",
-        "egrl.figures.breakdown",
+        "egrl.figures.mappings:draw_breakdown",
     ),
 }
-"""Name -> what it shows, in one line, and the module that draws it."""
+"""Name -> what it shows, in one line, the function that draws it and, if it has one, its `read`."""
 
 KIND = plugins.Kind(
     "figure", "plot", tuple(FIGURES), "a function of run folders (PastRun) that returns a Drawing"
@@ -65,8 +89,9 @@ def find_figure(name: str) -> Figure:
     """
     if name in FIGURES:
         plugins.installed(KIND)  # says which plug-ins cannot have their names
-        module = importlib.import_module(FIGURES[name][1])
-        return Figure(module.draw, getattr(module, "read", None))
+        module, *functions = FIGURES[name][1].split(":")
+        found = importlib.import_module(module)
+        return Figure(*(getattr(found, function) for function in functions))
     return _figure_of(plugins.find(KIND, name))
 
 

@@ -1,9 +1,4 @@
-"""egrl plot explore: the best cost and its proven bound over a grid of chip files (`egrl explore`).
-
-Of one parameter: the line is the best found, the band reaches down to the proven bound, the dashed line is the
-baseline's rule on each chip. Of two: a map of the best found with lines of equal cost. The dotted line or the star is
-the chip itself. One panel per workload.
-"""
+"""egrl plot explore: the best cost and its proven bound over a grid of chip files (`egrl explore`)."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from annotated_types import MaxLen, MinLen
 from typing_extensions import TypedDict
 
 from egrl.core.typed_tables import Number, Positive, Printable, check_document
-from egrl.figures.drawing import Drawing
+from egrl.figures.repetitions import Drawing
 from egrl.runs.folder import EXPLORATION
 from egrl.runs.text import scaled, shown
 from workloads.errors import InputError
@@ -114,7 +109,14 @@ def figure_of(made: Mapping[str, Any]) -> Figure:
 
 
 def draw(runs: Sequence[dict[str, Any]]) -> Drawing:
-    """One exploration. InputError where there are several."""
+    """egrl plot explore: the best cost and its proven bound over a grid of chip files (`egrl explore`).
+
+    Of one parameter: the line is the best found, the band reaches down to the proven bound, the dashed line is the
+    baseline's rule on each chip. Of two: a map of the best found with lines of equal cost. The dotted line or the
+    star is the chip itself. One panel per workload.
+
+    InputError where there are several.
+    """
     if len(runs) != 1:
         raise InputError(f"plot explore: expected one folder of `egrl explore`, found {len(runs)}")
     numbers = {key: runs[0][key] for key in KEYS}

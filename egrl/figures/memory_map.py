@@ -1,13 +1,5 @@
 """Layouts of the MMapGame: where the buffers of the best mapping lie in fast memory, beside another run's or the
 production heuristic's own (MMapGame paper, Figures 1 and 8).
-
-Where the MMapGame put the buffers, of two runs, or of one beside the production heuristic: steps to the right,
-offsets upwards, one box per allocation, one colour per tensor. Hatched is the window of a copy in (left) or out
-(right). The strip below shows the time left for copies and the time they take. T, in black, is the tensor that comes
-to fast memory (CMEM) most often.
-
-Numbers: `highlighted` is T; `come_again` counts tensors that come to CMEM more than once; a `run` of null is the
-heuristic.
 """
 
 from __future__ import annotations
@@ -17,13 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
-from egrl.figures.drawing import Drawing, plain
-from egrl.figures.repetitions import check_comparable, labels, to_plot
+from egrl.figures.repetitions import Drawing, check_comparable, labels, to_plot
 from egrl.runs.past_run import PastRun
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.problem import MmapProblem
-from hwsim.mmap.view.pixels import tensor_colours
+from hwsim.mmap.view.parts import tensor_colours
 from workloads.errors import InputError
 from workloads.text import size_text
 
@@ -31,9 +22,16 @@ MOST = 2
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """Fast memory over the steps of the program, one column per run, with the tensor that moves most highlighted.
+    """Layouts of the MMapGame: where the buffers of the best mapping lie in fast memory, beside another run's or the
+    production heuristic's own (MMapGame paper, Figures 1 and 8).
 
-    Beside a single run stands the heuristic's own layout, which is what its speedup is over.
+    Where the MMapGame put the buffers, of two runs, or of one beside the production heuristic: steps to the right,
+    offsets upwards, one box per allocation, one colour per tensor. Hatched is the window of a copy in (left) or out
+    (right). The strip below shows the time left for copies and the time they take. T, in black, is the tensor that
+    comes to fast memory (CMEM) most often.
+
+    Numbers: `highlighted` is T; `come_again` counts tensors that come to CMEM more than once; a `run` of null is the
+    heuristic.
 
     InputError where there are more than two runs, they are not of one problem, or one has no valid mapping.
     """
@@ -59,12 +57,9 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         maps.append(_map(problem, problem.baseline_layout, problem.about.baseline_name))
     tensor = most_visits(maps)
     name = "" if tensor is None else problem.program.tensors[tensor].name
-    figure = memory_map_figure(
-        maps,
-        tensor_colours(len(problem.program.tensors)),
-        f"{problem.about.workload} on {problem.about.chip}: {size_text(maps[0].capacity_bytes)} of CMEM",
-        None if tensor is None else (tensor, _shortened(name)),
-    )
+    title = f"{problem.about.workload} on {problem.about.chip}: {size_text(maps[0].capacity_bytes)} of CMEM"
+    most_visited = None if tensor is None else (tensor, _shortened(name))
+    figure = memory_map_figure(maps, tensor_colours(len(problem.program.tensors)), title, most_visited)
     numbers = {
         "workload": problem.about.workload,
         "chip": problem.about.chip,
@@ -84,7 +79,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         ],
     }
     remarks = [f"{shown.label}: nothing lies in fast memory" for shown in maps if not len(shown.tensor)]
-    return Drawing(figure, plain(numbers), remarks)
+    return Drawing(figure, numbers, remarks)
 
 
 def _game(run: PastRun) -> MmapProblem:

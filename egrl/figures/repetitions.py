@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from egrl.core import typed_tables
 from egrl.problems import KIND, find_problem
@@ -21,6 +24,10 @@ from hwsim.capabilities import HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 WHERE_MEASURED = ("workers", "executor", "ray_address")
 SAME_RESULT = (
@@ -346,3 +353,35 @@ def _refusal(figure: str, problem: Problem, what: str) -> InputError:
         f"plot {figure}: expected a problem whose choices are places, found {problem.about.name!r}, whose"
         f" choices {what}"
     )
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure and what it shows.
+
+    Attributes:
+        figure: to be saved by `analysis.style.save`.
+        numbers: what is behind it, kept as JSON can hold it (see `plain`); they must not use the keys of the document
+            that `--json` puts around them: kind, version, figure.
+        remarks: lines for people about what is not shown, or shown otherwise than they may expect.
+    """
+
+    figure: Figure
+    numbers: Mapping[str, Any]
+    remarks: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", plain(self.numbers))
+
+
+def plain(value: Any) -> Any:
+    """Numbers as JSON can hold them: arrays as lists, dataclasses as objects, NaN and infinity as null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {entry.name: plain(getattr(value, entry.name)) for entry in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -26,18 +26,15 @@ from typing import Any
 
 import numpy as np
 
-from egrl.core.archive import Archive
-from egrl.core.failure import RunFailure
+from egrl.core.archive import Archive, Proposals
 from egrl.core.mapping_file import names_of
-from egrl.core.proposals import Proposals
-from egrl.measure.board import Board, quoted
+from egrl.measure.board import Board, ProfileReader, ReadProfile, no_profile, quoted
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.op_seconds import ProfileReader, ReadProfile, no_profile
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
-from egrl.measure.references import baseline_record, best_before, measured_row
-from egrl.measure.retrying_board import GivenUp, RetryingBoard
+from egrl.measure.retrying_board import GivenUp, RetryingBoard, baseline_record, best_before, measured_row
 from hwsim.measure import Measurement, relative_noise
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
+from workloads.errors import RunFailure
 
 CLOSE_S = 5.0
 

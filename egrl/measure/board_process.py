@@ -32,6 +32,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from egrl.measure.board import (
@@ -46,7 +47,6 @@ from egrl.measure.board import (
     parse_answer,
     quoted,
 )
-from egrl.measure.child_processes import end_marked, marked, new_mark
 from workloads.errors import Notice
 
 LONGEST_LINE = 16 * 2**20
@@ -292,3 +292,44 @@ def _quoted(what: str, tail: bytearray) -> str:
         line = line.lstrip("0123456789")  # the rest of a number that began before what was kept
     line = _BEGUN_ID.sub(rf"\1{ID}", line)
     return f"; {what}: {quoted(line)}"
+
+
+PROC = Path("/proc")
+NAME = "EGRL_BOARD"
+"""The variable with the mark."""
+ROUNDS = 5
+"""So often processes are looked for, since one may start another while it is looked for."""
+
+
+def new_mark() -> str:
+    """A mark that no other process has."""
+    return secrets.token_hex(16)
+
+
+def marked(mark: str) -> dict[str, str]:
+    """The environment of this process, with the mark."""
+    return {**os.environ, NAME: mark}
+
+
+def end_marked(mark: str) -> None:
+    """Kill what has the mark, by SIGKILL."""
+    for _ in range(ROUNDS):
+        found = [process for process in _processes() if _has(process, mark)]
+        if not found:
+            return
+        for process in found:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in PROC.iterdir() if path.name.isdecimal()] if PROC.is_dir() else []
+
+
+def _has(process: int, mark: str) -> bool:
+    """Whether a process that can be looked at has the mark; one that has ended and waits for its parent has none."""
+    try:
+        environment = (PROC / str(process) / "environ").read_bytes()
+    except OSError:
+        return False
+    return f"{NAME}={mark}".encode() in environment.split(b"\0")

@@ -1,13 +1,20 @@
-"""How an evaluator is used: the table [evaluator] of a configuration."""
+"""How an evaluator is used, the table [evaluator] of a configuration, and what it is called there."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
+from workloads.errors import InputError
+
+Function = Callable[[Sequence[Mapping[str, Any]]], Any]
+LOG = "evaluator.log"
+"""File of a run folder: what went wrong with the evaluator, a line each."""
+BASELINE_SAMPLES = 5
 PATIENCE = ("timeout_s", "start_timeout_s", "timeout_factor", "timeout_floor_s", "retries", "restarts")
 """Time limits and numbers of attempts, which may change when a run is resumed."""
 
@@ -71,3 +78,26 @@ class EvaluatorConfig:
     rounds: Annotated[int, Ge(1), Le(1000), Doc("most rounds of measuring the contenders again, in turn")] = (
         10
     )
+
+
+PYTHON = "python:"
+"""How the name of a function begins where that of a command would stand."""
+REPORTED = "told:seconds"
+"""What a config holds in place of an evaluator's command if the caller reports the seconds."""
+
+
+def name_of(evaluator: str | Function) -> str:
+    """What a config holds of an evaluator: the command, or the function's name. InputError where it is neither."""
+    if isinstance(evaluator, str):
+        if not evaluator.strip():
+            raise InputError("--evaluator: expected a command, found an empty one")
+        return evaluator
+    if not callable(evaluator):
+        raise InputError(f"evaluator: expected a command or a function, found {evaluator!r}")
+    kind = getattr(evaluator, "__qualname__", type(evaluator).__qualname__)
+    return f"{PYTHON}{getattr(evaluator, '__module__', '')}.{kind}"
+
+
+def is_command(name: str) -> bool:
+    """Whether what a config holds of an evaluator is a command, which can be started again."""
+    return bool(name) and name != REPORTED and not name.startswith(PYTHON)

@@ -13,6 +13,11 @@ The speedup that is reported is the incumbent's, by its fresh measurements alone
 incumbent is measured further, until its interval is as narrow as `width`.
 
 What is asked and answered is kept in RUN/confirmations.jsonl by generation: what a resumed run asks again, it knows.
+
+An incumbent and its challengers: a challenger must be better in as many measurements as the incumbent has.
+
+Source: incumbent and challengers in SMAC (Hutter, Hoos and Leyton-Brown, Sequential model-based
+optimization for general algorithm configuration, 2011, procedure Intensify), here one measurement per generation.
 """
 
 from __future__ import annotations
@@ -20,23 +25,20 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from egrl.core.archive import Archive
-from egrl.core.executor import CONFIRMED
-from egrl.core.failure import RunFailure
-from egrl.core.proposals import Proposals
+from egrl.core.archive import Archive, Proposals
+from egrl.core.contracts import CONFIRMED
 from egrl.measure.board_executor import BoardExecutor
-from egrl.measure.challenge import Challenge, Fresh
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.contenders import contenders
-from egrl.measure.json_lines import Lines
-from egrl.measure.records import Record, digest
-from hwsim.measure import Measurement, speedup_interval
-from hwsim.problem import Evaluation, Keys
+from egrl.measure.records import Lines, Record, digest
+from hwsim.measure import Measurement, Statistic, speedup_interval
+from hwsim.problem import Evaluation, Keys, Status
+from workloads.errors import RunFailure
 
 FILE = "confirmations.jsonl"
 KIND = "confirmation"
@@ -213,3 +215,86 @@ class ConfirmingBoards:
             except RunFailure as failure:
                 self._failure = failure
             self._answered.notify_all()
+
+
+FAILED = (math.inf,)
+"""The latency of what did not run."""
+
+
+@dataclass
+class Fresh:
+    """A mapping that is measured afresh.
+
+    Attributes:
+        generation: the one at the end of which it was chosen.
+        ticket: the evaluation that it is of.
+        key: the mapping's digest.
+        latency_s: the answer, one or more samples; none where it failed; None: it is not there yet.
+    """
+
+    generation: int
+    ticket: int
+    key: str
+    latency_s: tuple[float, ...] | None = None
+
+
+class Challenge:
+    """The incumbent and its challengers, answer by answer.
+
+    Attributes:
+        samples: latencies by digest, `FAILED` where one measurement failed.
+        incumbent, challenger: their last measurements; None where there is none.
+        due: whether the incumbent is measured next, a challenge being over.
+    """
+
+    def __init__(self, statistic: Statistic, noise: float) -> None:
+        """As latencies are taken of samples, and the relative noise of one."""
+        self._statistic, self._noise = statistic, noise
+        self.samples: dict[str, tuple[float, ...]] = {}
+        self.incumbent: Fresh | None = None
+        self.challenger: Fresh | None = None
+        self.due = False
+
+    @property
+    def confirmed(self) -> Measurement | None:
+        """The incumbent's fresh measurements."""
+        return None if self.incumbent is None else self._of(self.incumbent)
+
+    def _of(self, fresh: Fresh) -> Measurement:
+        return Measurement(self.samples[fresh.key], self._statistic, self._noise)
+
+    def run(self, fresh: Fresh) -> None:
+        """Take an answer in."""
+        failed = not fresh.latency_s or self.samples.get(fresh.key) == FAILED
+        taken = FAILED if failed else self.samples.get(fresh.key, ()) + (fresh.latency_s or ())
+        self.samples[fresh.key] = taken
+        self.due = False
+        if self.incumbent is None or fresh.key == self.incumbent.key:
+            self.incumbent = None if failed else fresh
+            return
+        out = failed or self._of(fresh).value > self._of(self.incumbent).value
+        if not out and len(taken) >= len(self.samples[self.incumbent.key]):
+            self.incumbent = fresh
+        self.due = out or self.incumbent is fresh
+        self.challenger = None if self.due else fresh
+
+
+WITHIN = 3.0
+"""A mapping may be the best if its cost is at most this many standard deviations of the noise above the lowest."""
+
+
+def contenders(archive: Archive, noise: float, most: int) -> list[int]:
+    """Tickets of the mappings that may be the best under that relative noise, best first, each mapping once."""
+    first = max(0, len(archive) - archive.window)
+    status, cost, partial = (archive.column(name)[first:] for name in ("status", "cost", "partial"))
+    cost = np.where((status == Status.OK) & ~partial, cost, np.inf)
+    order = np.argsort(cost, kind="stable")
+    if not len(order) or not np.isfinite(cost[order[0]]):
+        return []
+    reach = cost[order[0]] * (1 + WITHIN * noise)
+    seen: dict[str, int] = {}
+    for at in order.tolist():
+        if cost[at] > reach or len(seen) >= most:
+            break
+        seen.setdefault(digest(archive.mappings(np.array([first + at]))[0]), first + at)
+    return list(seen.values())

@@ -14,10 +14,11 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
-from egrl.core.failure import RunFailure
+from egrl.core.archive import Proposals
+from egrl.core.contracts import Executor
 from egrl.core.interrupts import leave_to_parent
-from egrl.core.proposals import Proposals
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
+from workloads.errors import RunFailure
 
 MAX_RESTARTS = 3
 
@@ -172,3 +173,20 @@ class ProcessPool:
     def close(self) -> None:
         """Stop the workers; results still under way are dropped."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def check(kind: str, address: str) -> None:
+    """That the executor can be had; InputError where not. What is slow to say no is asked before a run begins."""
+    if kind == "ray":
+        from egrl.measure import ray_executor
+
+        ray_executor.check(address)
+
+
+def build(problems: Sequence[Problem], workers: int, kind: str = "local", ray_address: str = "") -> Executor:
+    """The executor of a kind (local, ray) for a number of workers; local: 1 measures here."""
+    if kind == "ray":
+        from egrl.measure import ray_executor
+
+        return ray_executor.RayCluster(problems, workers, ray_address)
+    return InProcess(problems) if workers == 1 else ProcessPool(problems, workers)

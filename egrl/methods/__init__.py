@@ -13,7 +13,7 @@ from workloads.references import failed
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
-        "egrl.methods.portfolio.named",
+        "egrl.methods.portfolio",
         "a portfolio: its members share the evaluations by what they find",
         definition="EGRL",
         members={
@@ -22,8 +22,8 @@ METHODS: dict[str, MethodEntry] = {
             "twin": "learns what the chip file has wrong; where a board measures",
         },
     ),
-    "ea": MethodEntry("egrl.methods.portfolio.named", "the population of `egrl` alone", definition="EA"),
-    "pg": MethodEntry("egrl.methods.portfolio.named", "the SAC learner of `egrl` alone", definition="PG"),
+    "ea": MethodEntry("egrl.methods.portfolio", "the population of `egrl` alone", definition="EA"),
+    "pg": MethodEntry("egrl.methods.portfolio", "the SAC learner of `egrl` alone", definition="PG"),
     "rank": MethodEntry(
         "egrl.methods.rank.method",
         "one ranking network, which a placer reads, trained by the gradient of its scores",
@@ -34,7 +34,7 @@ METHODS: dict[str, MethodEntry] = {
         "PPO on a GraphSAGE network that refines a mapping pass by pass and reads any number of choices",
     ),
     "revise": MethodEntry(
-        "egrl.methods.revise.method",
+        "egrl.methods.revise",
         "simulated annealing of a problem's games: plays again with some moves changed",
     ),
     "greedy-dp": MethodEntry(
@@ -51,17 +51,6 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "annealing": MethodEntry("egrl.methods.annealing", "simulated annealing by the local moves of `ea`"),
     "random": MethodEntry("egrl.methods.random", "independent uniform draws"),
-    "nevergrad": MethodEntry(
-        "egrl.methods.peers.nevergrad",
-        "nevergrad:NAME, any optimiser of Nevergrad (extra peers)",
-        "nevergrad",
-    ),
-    "optuna": MethodEntry(
-        "egrl.methods.peers.optuna", "optuna:NAME, a sampler of Optuna (extra peers)", "optuna"
-    ),
-    "pymoo": MethodEntry(
-        "egrl.methods.peers.pymoo", "pymoo:GA, a genetic algorithm on integers (extra peers)", "pymoo"
-    ),
 }
 
 
@@ -70,24 +59,22 @@ KIND = plugins.Kind(
     "--method",
     tuple(METHODS),
     "a MethodEntry, a MethodDefinition, or a class derived from Method",
-    tuple(name for name, entry in METHODS.items() if entry.family),
 )
 """What plug-ins of the group `egrl.methods` are."""
 
 
 def find_method(name: str) -> MethodDefinition:
-    """The method called `name`: NAME, NAME:VARIANT of a family, the name of a plug-in, or MODULE:NAME.
+    """The method called `name`: NAME, the name of a plug-in, or MODULE:NAME.
 
     InputError in one line where there is none, or its code cannot be imported.
     """
-    own, colon, variant = name.partition(":")
-    entry = METHODS.get(own)
-    if entry is not None and colon and not (entry.family and variant):
-        expected = f"{own}:NAME, or {own}" if entry.family else f"{own}, which has no variants"
-        raise InputError(f"--method: expected {expected}, found {name!r}")
+    own, colon, _ = name.partition(":")
+    if colon and own in METHODS:
+        raise InputError(f"--method: expected {own}, which has no variants, found {name!r}")
+    entry = METHODS.get(name)
     if entry is not None:
         plugins.installed(KIND)  # says which plug-ins cannot have their names
-        return entry.load(variant)
+        return entry.load()
     return definition_of(plugins.find(KIND, name))
 
 

@@ -29,11 +29,11 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from egrl.core.keys import REPAIR, SAMPLE
+from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods.moves import moves_of
+from hwsim.keys import REPAIR, SAMPLE
 from hwsim.mappings import repair, sample
 from hwsim.problem import Evaluation, Mapping16, Status
 from population.moves import MovesConfig

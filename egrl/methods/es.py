@@ -28,11 +28,11 @@ from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from egrl.core.keys import SAMPLE
+from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods import policy_fit
+from hwsim.keys import SAMPLE
 from hwsim.mappings import sample
 from hwsim.problem import Evaluation, Mapping16
 from policies.graph import prepare

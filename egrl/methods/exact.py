@@ -19,8 +19,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
+from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
 from hwsim.capabilities import HasModel, HasSolving, Solving
 from hwsim.jit import clock

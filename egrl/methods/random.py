@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from egrl.core.keys import SAMPLE
+from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
+from hwsim.keys import SAMPLE
 from hwsim.mappings import sample_uniformly
 
 

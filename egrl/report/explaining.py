@@ -7,17 +7,22 @@ else by the chip file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from egrl.calibrate import fit
-from egrl.calibrate.measured import LEAST, networks
+from egrl.calibrate.fit import LEAST, networks
 from egrl.methods.twin.proposer import SOURCES
 from egrl.runs.past_run import Evaluations, PastRun
 from hwsim.baseline import noise_free_cost, with_baseline
+from hwsim.capabilities import HasParts, explainer
+from hwsim.explanation import OpTimes
 from hwsim.family import HasFamily
 from hwsim.problem import Floats, Mapping16, Problem
+from hwsim.sections import Table
 
 TWIN = ("twin", *SOURCES)
 """Sources of mappings that a twin proposed."""
@@ -110,3 +115,119 @@ def _described(problem: HasFamily, found: fit.Fit) -> Problem:
 
 def _rms(error: Floats) -> float:
     return float(np.sqrt(np.mean(error**2)))
+
+
+WORST = 10
+"""Parts that are shown to people on a terminal."""
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """Seconds of the K parts that are known of one mapping, the worst predicted first.
+
+    Attributes:
+        names: of the parts.
+        measured_s: float64 [K], the mean of the profiles of that mapping.
+        modelled_s: float64 [K], by the chip file.
+        bound_by: what sets the time of each by the chip file (`OpTime.bound_by`); "" if it does not say.
+    """
+
+    names: tuple[str, ...]
+    measured_s: Floats
+    modelled_s: Floats
+    bound_by: tuple[str, ...]
+
+    def by_bound(self) -> dict[str, tuple[int, float, float]]:
+        """For each thing that bounds parts: how many, and seconds measured and modelled; most seconds first."""
+        found: dict[str, tuple[int, float, float]] = {}
+        for bound, measured_s, modelled_s in zip(
+            self.bound_by, self.measured_s.tolist(), self.modelled_s.tolist(), strict=True
+        ):
+            count, measured, modelled = found.get(bound, (0, 0.0, 0.0))
+            found[bound] = (count + 1, measured + measured_s, modelled + modelled_s)
+        return dict(sorted(found.items(), key=lambda item: -item[1][1]))
+
+    def document(self) -> list[dict[str, Any]]:
+        """For --json, one object per part."""
+        rows = zip(self.names, self.bound_by, self.measured_s.tolist(), self.modelled_s.tolist(), strict=True)
+        return [
+            {"part": name, "bound_by": bound, "measured_s": measured, "modelled_s": modelled}
+            for name, bound, measured, modelled in rows
+        ]
+
+
+def profiled(run: PastRun, mapping: Mapping16) -> Profiled | None:
+    """Of one mapping [N, H] of a run; None if no board has profiled it.
+
+    InputError where the folder is damaged.
+    """
+    problem = run.problem
+    if not run.options.evaluator or not isinstance(problem, HasParts):
+        return None
+    found = run.evaluations()
+    same = (found.mapping == mapping).all(axis=(1, 2)) & np.isfinite(found.parts).any(axis=1)
+    modelled = problem.evaluate(mapping[None], np.zeros(1, np.uint64)).parts
+    if not same.any() or modelled is None or found.parts.shape[1] != len(problem.parts):
+        return None
+    parts = found.parts[same].astype(np.float64)
+    count = np.isfinite(parts).sum(axis=0)
+    known = np.flatnonzero(count)
+    measured_s = np.nan_to_num(parts).sum(axis=0)[known] / count[known]
+    modelled_s = modelled[0].astype(np.float64)[known]
+    explain = explainer(problem, OpTimes)
+    bounds = {} if explain is None else {op.name: op.bound_by for op in explain(mapping).ops}
+    order = np.argsort(-np.abs(measured_s - modelled_s), kind="stable")
+    names = [problem.parts.names[k] for k in known[order]]
+    return Profiled(
+        tuple(names), measured_s[order], modelled_s[order], tuple(bounds.get(name, "") for name in names)
+    )
+
+
+def lines(found: Profiled) -> list[str]:
+    """For a terminal: the worst predicted parts, then all by what bounds them."""
+    wide = max(8, *(len(name) for name in (*found.names[:WORST], *found.bound_by)))
+    rows = [f"{'profile':{wide}}  {'board':>10}  {'chip file':>10}  ratio  bound by"]
+    rows += [
+        _line(row["part"], wide, row["measured_s"], row["modelled_s"]) + f"  {row['bound_by']}"
+        for row in found.document()[:WORST]
+    ]
+    if len(found.names) > WORST:
+        rows.append(f"{len(found.names) - WORST} more, all predicted better (--json has them)")
+    rows.append("")
+    for bound, (count, measured_s, modelled_s) in found.by_bound().items():
+        if bound:
+            rows.append(_line(bound, wide, measured_s, modelled_s) + f"  {count} ops")
+    return [*rows, ""]
+
+
+def _line(name: str, wide: int, measured_s: float, modelled_s: float) -> str:
+    ratio = f"{measured_s / modelled_s:5.2f}" if modelled_s > 0 else "    -"
+    return f"{name:{wide}}  {1e6 * measured_s:7.2f} us  {1e6 * modelled_s:7.2f} us  {ratio}"
+
+
+def table(run: PastRun, mapping: Mapping16) -> list[Table]:
+    """For a page; empty if no board has profiled the mapping."""
+    found = profiled(run, mapping)
+    if found is None:
+        return []
+    by_bound: Mapping[str, tuple[int, float, float]] = found.by_bound()
+    shares = [
+        f"{bound}: {measured_s / modelled_s:.2f} times the chip file's ({count} ops)"
+        for bound, (count, measured_s, modelled_s) in by_bound.items()
+        if bound and modelled_s > 0
+    ]
+    says = "Worst predicted first: by the difference in seconds." + (
+        f" By what bounds an op in the chip file: {'; '.join(shares)}." if shares else ""
+    )
+    rows = [
+        [
+            row["part"],
+            row["bound_by"],
+            row["measured_s"],
+            row["modelled_s"],
+            row["measured_s"] - row["modelled_s"],
+        ]
+        for row in found.document()
+    ]
+    columns = [("op", ""), ("bound by", ""), ("board", "s"), ("chip file", "s"), ("difference", "s")]
+    return [Table("The board's profile beside the chip file", says, columns, rows)]

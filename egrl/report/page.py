@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from egrl.core import atomic
 from egrl.figures.repetitions import check_comparable, labels, to_plot
 from egrl.report import render
-from egrl.report.changes import GAINED, gained, nodes
-from egrl.report.explaining import explaining
-from egrl.report.fewest import fewest
-from egrl.report.glossary import glossary
-from egrl.report.memory import memory
-from egrl.report.profiled import table
+from egrl.report.changes import GAINED, gained, memory, nodes
+from egrl.report.explaining import explaining, table
 from egrl.report.searching import curves, is_short, searching, settings
 from egrl.runs.past_run import MADE_OVER, PastRun
-from egrl.runs.text import SECONDS, about_of, advice, baseline_text, cost_text
-from egrl.runs.verdict import distance, rule_text, verdict
+from egrl.runs.simplified import KEEP, SHARES, Simplified, percent, simplify
+from egrl.runs.text import (
+    SECONDS,
+    about_of,
+    advice,
+    baseline_text,
+    cost_text,
+    counted,
+    distance,
+    rule_text,
+    verdict,
+)
 from hwsim.capabilities import HasPlacement
-from hwsim.sections import Bars, Cell, HasSections, Section, Table
+from hwsim.fewest import evaluations
+from hwsim.nearest import unsuitable
+from hwsim.problem import About, Mapping16, Problem
+from hwsim.sections import Bars, Cell, HasSections, Line, Lines, MemoryMaps, Section, Table
 from workloads.text import unit_for
 
 PAGE = "report.html"
@@ -179,3 +191,257 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
         return runs[best], sentence, [table]
     both = replace(curves(list(runs), names), title="The searches")
     return runs[best], sentence, [table, both]
+
+
+TITLE = "Words"
+MEANINGS = {
+    "speedup": "the baseline's cost / the cost of the mapping: 1.05x takes 1 / 1.05 of the time",
+    "bound": "no mapping costs less than this; it is proven, for the costs of the model",
+    "best possible": "what the best of all mappings would cost; the bound is at most that",
+    "evaluations": "mappings that were measured or modelled, each counted once",
+    "mapping": "a choice for every decision: which memory a tensor lies in, which chip an op runs on",
+    "op": "one operation of the network: a convolution, a matrix product, an addition",
+    "weight": "the constants of an op, as trained",
+    "activation": "what an op computes and others read",
+    "dram": "the large, slow memory outside the chip",
+    "llc": "last-level cache: a memory on the chip, shared by its engines",
+    "sram": "the fastest memory, beside the engines; it is small",
+    "mac": "the multiply array: the op's own computing takes longest",
+    "dsp": "the vector engine: the op's own computing takes longest",
+    "overhead": "starting the op takes longer than its work",
+    "source": "the part of the method that proposed a mapping",
+    "start": "the mapping that the search began with",
+    "network": "among sources: proposed by a policy network of the population",
+    "boltzmann": "proposed by a member of the population that is a table of preferences, not a network",
+    "exact": "proposed by the solver of the chip file's model",
+    "nominal": "the solution of the chip file's model, before anything was learned of the board",
+    "learner": "proposed by the network that learns by gradients (SAC)",
+    "twin": "proposed by the learned model of the board",
+    "profile model": "proposed by the learned model of the time of every op, or of loads or instructions",
+    "fingerprint": "a digest of all that a cost depends on: equal fingerprints, comparable runs",
+}
+"""One sentence per word, in the order of a page."""
+
+
+def glossary(about: About, sections: Sequence[Section], rule: str, given: bool) -> Table:
+    """The words that the sections use, and what the baseline is.
+
+    `rule` made the baseline; `given`: the user brought it.
+    """
+    said = {word for text in _texts(sections) for word in re.findall(r"[a-z]+", text.lower())}
+    rows = [
+        [word, meaning]
+        for word, meaning in MEANINGS.items()
+        if all(part in said or f"{part}s" in said for part in word.split())
+    ]
+    name = f"{about.baseline_name}, the baseline" if about.stands_for else about.baseline_name
+    return Table(
+        TITLE,
+        "",
+        [("word", ""), ("meaning", "")],
+        [[name, f"the mapping to beat: {_baseline_words(about, rule, given)}"], *rows],
+    )
+
+
+def _baseline_words(about: About, rule: str, given: bool) -> str:
+    if given:
+        return f"{about.baseline_name}, which --baseline names"
+    if about.stands_for:
+        return (
+            f"that of the built-in baseline heuristic '{rule}', which takes the place of {about.stands_for}; give the"
+            " mapping that yours makes by --baseline FILE"
+        )
+    if about.baseline_name == "the compiler":
+        return "what the chip's compiler would choose by its own rules"
+    return f"{about.baseline_name}, which the problem brings with it"
+
+
+def _texts(sections: Sequence[Section]) -> Iterator[str]:
+    """Titles, sentences, names of columns, series and memories, and the words in tables."""
+    for section in sections:
+        yield f"{section.title} {section.says}"
+        match section:
+            case Table():
+                yield from (name for name, _ in section.columns)
+                yield from {cell for row in section.rows for cell in row if isinstance(cell, str)}
+            case Bars():
+                yield from (*section.names, *section.series)
+            case Lines():
+                yield from (section.y, *section.levels, *(line.label for line in section.lines))
+            case MemoryMaps():
+                yield from {each.memory for each in section.maps}
+
+
+EVALS = 8
+"""Of the evaluations of `egrl simplify` one in so many: about a second."""
+CHANGES = "Changes, best first"
+
+
+def fewest(problem: Problem, best: Mapping16) -> list[Section]:
+    """The gain against the number of changes, and those that keep `KEEP` of it; nothing if nothing is gained."""
+    if unsuitable(problem) or problem.judge(best):
+        return []
+    found = simplify(problem, best, KEEP, max(evaluations(problem) // EVALS, 1))
+    return [_curve(found), _changes(found)] if found.gains else []
+
+
+def _curve(found: Simplified) -> Lines:
+    front, over = found.front, found.problem.about.baseline_name
+    steps = sorted({front.fewest(share) for share in SHARES} - {0})
+    said = "; ".join(
+        f"{counted(int(front.changes[at]), 'change')}: {percent(float(front.kept[at]))} of the gain"
+        for at in steps
+    )
+    speedup = (front.cost[0] / front.cost).tolist()
+    line = Line("fewest changes found", front.changes.tolist(), speedup, True)
+    best = front.cost[0] / front.goal[1]
+    says = f"The best has {counted(front.goal[0], 'change')} of {over}'s mapping; fewer keep most of its gain. {said}."
+    return Lines(
+        "Gain against changes", says, "changes", f"speedup over {over}", [line], {"best": float(best)}
+    )
+
+
+def _changes(found: Simplified) -> Table:
+    rows: list[list[Cell]] = []
+    for number, step in enumerate(found.rows(), start=1):
+        for k, change in enumerate(step["changes"]):
+            shown = [change[key] for key in ("node", "head", "from", "to", "size_bytes")]
+            rows.append([number, *shown, *((step["buys"], percent(step["kept"])) if not k else (None, None))])
+    unit = "s" if found.problem.about.unit == SECONDS else ""
+    columns = [
+        ("step", ""), ("node", ""), ("what", ""), ("from", ""), ("to", ""), ("size", "B"), ("buys", unit),
+        ("of the gain", ""),
+    ]  # fmt: skip
+    says = (
+        f"{counted(len(rows), 'change')} keep {percent(float(found.front.kept[found.at]))} of the gain. The"
+        " changes of one step belong together. A step needs the steps before it, and saves what is said on top of them."
+        " `egrl simplify` searches longer, and writes the mapping."
+    )
+    return Table(CHANGES, says, columns, rows)
+
+
+MOST_CURVES = 6
+"""Values of a second parameter that have a curve of their own, evenly spread."""
+
+
+def page_of_exploration(made: Mapping[str, Any]) -> str:
+    """The HTML document of an explore.json."""
+    names = ", ".join(each["workload"] for each in made["workloads"])
+    sentences = [f"{text[:1].upper()}{text[1:]}." for each in made["workloads"] for text in each["words"]]
+    several = len(made["workloads"]) > 1
+    sections: list[Section] = []
+    for each in made["workloads"]:
+        title = f"{each['workload']}: " if several else ""
+        sections += [_curves(made, each, title), _table(made, each, title)]
+    varied = " and ".join(p["label"] for p in made["parameters"])
+    about = f"{names} on {made['chip']}: what more {varied} would buy"
+    return render.page(about, _headline(made), " ".join(dict.fromkeys(sentences)), sections)
+
+
+def _headline(made: Mapping[str, Any]) -> str:
+    """The costs at the two ends of the grid, of the first workload."""
+    costs = [point["cost"] for point in made["workloads"][0]["points"] if point["cost"] is not None]
+    ends = [cost_text(cost, made["unit"]) for cost in (*costs[:1], *costs[-1:])]
+    return " to ".join(dict.fromkeys(ends)) or "nothing found"
+
+
+def _name(parameter: Mapping[str, Any]) -> str:
+    return f"{parameter['label']} ({parameter['unit']})" if parameter["unit"] else str(parameter["label"])
+
+
+def _scaled(parameter: Mapping[str, Any], value: float) -> float:
+    return float(f"{value / parameter['unit_size']:.6g}")
+
+
+def _curves(made: Mapping[str, Any], each: Mapping[str, Any], title: str) -> Lines:
+    """Found, bound and rule over one parameter; of two, the best found for some values of the second."""
+    first, *second = made["parameters"]
+    points = [point for point in each["points"] if point["cost"] is not None]
+    unit = SECONDS if made["unit"] == SECONDS else ""
+
+    def line(label: str, key: str, chosen: Sequence[Mapping[str, Any]]) -> Line:
+        known = [point for point in chosen if point[key] is not None]
+        return Line(label, [_scaled(first, p["values"][0]) for p in known], [float(p[key]) for p in known])
+
+    if not second:
+        lines = [line("best found", "cost", points), line("proven bound", "bound", points)]
+        lines.append(line(each["rival"], "baseline", points))
+        says = "No mapping costs less than the bound."
+    else:
+        (other,) = second
+        values = other["values"]
+        last = min(MOST_CURVES, len(values)) - 1
+        spread = dict.fromkeys(values[round(k * (len(values) - 1) / max(last, 1))] for k in range(last + 1))
+        lines = [
+            line(
+                f"{_scaled(other, v):.6g} {other['unit']}".rstrip(),
+                "cost",
+                [p for p in points if p["values"][1] == v],
+            )
+            for v in spread
+        ]
+        says = f"The best found; one curve per {other['label']}."
+    return Lines(f"{title}Best found", says, _name(first), "cost", lines, {}, ("", unit))
+
+
+def _table(made: Mapping[str, Any], each: Mapping[str, Any], title: str) -> Table:
+    columns = [
+        *((_name(p), "") for p in made["parameters"]), ("found", ""), ("bound", ""), ("gap in %", ""),
+        (f"speedup over {each['rival']}", ""),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = []
+    for point in each["points"]:
+        values = [_scaled(p, v) for p, v in zip(made["parameters"], point["values"], strict=True)]
+        gap = None if point["gap"] is None else round(100 * point["gap"], 4)
+        # As texts, with as many digits as distinguish found from bound.
+        costs = [None if point[k] is None else cost_text(point[k], made["unit"]) for k in ("cost", "bound")]
+        rows.append([*values, *costs, gap, point["speedup"]])
+    return Table(f"{title}All points", f"{len(rows)} chips.", columns, rows)
+
+
+@dataclass(frozen=True, repr=False)
+class Shown:
+    """An HTML page that a notebook displays.
+
+    Attributes:
+        page: the whole document.
+        what: what it shows, in one line.
+    """
+
+    page: str
+    what: str
+
+    def __repr__(self) -> str:
+        return f"<{self.what}: displays itself in a notebook>"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame, for notebooks."""
+        return render.in_frame(self.page)
+
+
+def show(*runs: str | Path) -> Shown:
+    """The page of a run folder, or the comparison of several, as `egrl report` writes it; a notebook displays it.
+
+    Raises InputError where a folder is damaged, or they are not of one problem; ValueError where none is given.
+    """
+    if not runs:
+        raise ValueError("runs: expected a run folder or several, received none")
+    return Shown(page_of([PastRun.read(Path(run)) for run in runs]), ", ".join(map(str, runs)))
+
+
+def show_mapping(problem: Problem, mapping: Mapping16) -> Shown:
+    """What one mapping int16 [N, H] does otherwise than the baseline, and what that gains.
+
+    Raises ValueError where shape or dtype is another.
+    """
+    space, about = problem.space, problem.about
+    space.check(mapping[None], np.zeros(1, np.uint64))
+    mapping = space.canonical(mapping)
+    found: list[Section] = [*gained(problem, mapping)]
+    if isinstance(problem, HasSections):
+        found += problem.sections(mapping)
+    found += [*memory(problem, mapping), nodes(problem, mapping)]
+    changed = int((mapping != problem.baseline.mapping)[space.live].sum())
+    what = f"{about.workload} on {about.chip}: a mapping beside {about.baseline_name}"
+    sentence = f"{changed:,} of {int(space.live.sum()):,} decisions differ from {about.baseline_name}."
+    return Shown(render.page(what, about.workload, sentence, found), what)

@@ -11,7 +11,7 @@ import numpy as np
 from egrl.core import typed_tables
 from egrl.core.version import versions
 from egrl.methods.twin.data import gather
-from egrl.methods.twin.posterior import Beliefs, fit
+from egrl.methods.twin.inference import Beliefs, fit
 from egrl.report.explaining import TWIN
 from egrl.runs.past_run import Evaluations, PastRun, course_of
 from egrl.runs.summary import members_text

@@ -12,8 +12,7 @@ import heapq
 from collections.abc import Sequence
 from typing import Any
 
-from egrl.report.changes import BEST
-from egrl.report.memory import memory
+from egrl.report.changes import BEST, memory
 from egrl.runs.past_run import PastRun
 from hwsim.capabilities import explainer
 from hwsim.explanation import OpTime, OpTimes

@@ -5,26 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from egrl.core.archive import Archive
+from egrl.core.loop import Champion, SearchState
 from egrl.core.mapping_file import names_of
-from egrl.core.state import Champion, SearchState
 from egrl.measure.board import BoardFailure, excerpt
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.contenders import contenders
+from egrl.measure.confirming import contenders
+from egrl.measure.evaluator import checked
 from egrl.measure.records import digest
-from egrl.measure.reported import checked
 from egrl.measure.retrying_board import GivenUp
-from egrl.runs.run import Run
 from hwsim.capabilities import HasRace
 from hwsim.fewest import evaluations, front
 from hwsim.measure import Measurement, Practice, interleave, relative_noise, speedup_interval
 from hwsim.nearest import EQUAL, nearest, unsuitable
 from hwsim.problem import Mapping16, Problem, Status
+
+if TYPE_CHECKING:
+    from egrl.runs.run import Run
 
 LEAST_ROUNDS = 3
 PROVED = 8

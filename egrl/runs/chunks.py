@@ -6,13 +6,13 @@ float32 [M, P], too, if one of them has a profile; all NaN if a row has none.
 
 from __future__ import annotations
 
-import errno
+import hashlib
 import io
 import math
 import re
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core import atomic
-from egrl.core.archive import PROFILE_BYTES, SCALARS, WINDOW_ROWS, Archive
-from egrl.core.proposals import Proposals
+from egrl.core.archive import PROFILE_BYTES, SCALARS, WINDOW_ROWS, Archive, Proposals
 from hwsim.problem import Evaluation, Profiles
-from workloads.atomic import replace_file
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
@@ -36,7 +34,6 @@ _KINDS = {
 }
 PARTS = "parts"
 _DIMENSIONS = {"mapping": 3, PARTS: 2}
-TRIES = 5
 MOST_ROWS = WINDOW_ROWS
 """A chunk has the evaluations of an archive's window at most."""
 MOST_WORD_BYTES = 1024
@@ -74,25 +71,12 @@ def write(folder: Path, archive: Archive, first: int) -> list[tuple[Chunk, bytes
     if end == first:
         return []
     written = []
+    atomic.make_folder(folder)
     for problem in np.unique(archive.column("problem")[_in_window(archive, first, end)]).tolist():
         chunk = Chunk(folder / f"{first:09d}-{end:09d}-p{problem}.npz", first, end, problem)
         written.append((chunk, pack(chunk, archive)))
-        put(chunk.path, written[-1][1])
+        atomic.write(chunk.path, written[-1][1])
     return written
-
-
-def put(path: Path, content: bytes) -> None:
-    """Write a chunk into its folder, which somebody may delete at any instant. RunFailure where the disk refuses."""
-    for _ in range(TRIES):
-        atomic.make_folder(path.parent)
-        atomic.check_no_link(path.parent)
-        try:
-            return replace_file(path, content)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise atomic.disk_failure(path, error) from error
-    raise atomic.disk_failure(path, FileNotFoundError(errno.ENOENT, "its folder is deleted again and again"))
 
 
 def pack(chunk: Chunk, archive: Archive) -> bytes:
@@ -241,3 +225,73 @@ def profiles(rows: Sequence[Profiles | None]) -> Profiles:
 
 def _known(parts: Profiles) -> Profiles | None:
     return parts if parts.size else None
+
+
+class KeptChunks:
+    """The chunks of a run that is open, and that each is what the run wrote: a checkpoint has the SHA-256 of each.
+
+    Attributes:
+        evaluations: written so far.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.evaluations = 0
+        self._chunks: dict[str, Chunk] = {}
+        self._digests: dict[str, str] = {}
+
+    def digests(self) -> dict[str, str]:
+        """Name -> SHA-256 in hex, for a checkpoint."""
+        return dict(self._digests)
+
+    def save(self, archive: Archive) -> None:
+        """Write what is new in the archive. RunFailure where the disk refuses."""
+        for chunk, content in write(self._folder, archive, self.evaluations):
+            self._chunks[chunk.path.name], self._digests[chunk.path.name] = chunk, _digest(content)
+        self.evaluations = len(archive)
+
+    def drop(self, end: int) -> None:
+        """Delete the chunks whose evaluations all come before ticket `end`."""
+        for name in [name for name, chunk in self._chunks.items() if chunk.end <= end]:
+            self._chunks.pop(name).path.unlink(missing_ok=True)
+            del self._digests[name]
+
+    def check(
+        self, digests: Mapping[str, str], evaluations: int, window: int
+    ) -> tuple[list[Chunk], list[Chunk]]:
+        """The chunks that a checkpoint counts, and those written after it.
+
+        Raises:
+            InputError: one of the last `window` evaluations' is missing, or one is not what the run wrote.
+        """
+        found = {chunk.path.name: chunk for chunk in listing(self._folder)}
+        newer = [chunk for chunk in found.values() if chunk.first >= evaluations]
+        for name, digest in digests.items():
+            path = self._folder / name
+            end = int(name.split("-")[1])
+            if name not in found and end > evaluations - window:
+                raise InputError(
+                    f"{path}: expected a chunk of mappings that the checkpoint counts, found none"
+                )
+            if name in found and _digest(read_bytes(path, "a chunk of mappings")) != digest:
+                raise InputError(
+                    f"{path}: expected the chunk of mappings that this run wrote, found another or a damaged one"
+                )
+        for chunk in found.values():
+            if chunk.first < evaluations and chunk.path.name not in digests:
+                raise InputError(
+                    f"{chunk.path}: expected chunks of mappings that this run wrote, found one of another run:"
+                    " take it out of the folder to go on"
+                )
+        return [found[name] for name in digests if name in found], newer
+
+    def go_on(self, kept: list[Chunk], digests: Mapping[str, str], evaluations: int) -> None:
+        """Continue after chunks that `check` gave."""
+        self.evaluations = evaluations
+        for chunk in kept:
+            self._chunks[chunk.path.name] = chunk
+            self._digests[chunk.path.name] = digests[chunk.path.name]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

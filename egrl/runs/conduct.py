@@ -6,21 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from egrl.core import loop
-from egrl.core.budget import Budget
+from egrl.core.contracts import Budget, Memory, Observer, Recorder
 from egrl.core.interrupts import HINT, Interrupted, StopSignal
-from egrl.core.recorder import Memory, Observer, Recorder
-from egrl.core.state import SearchState
-from egrl.measure import executors
-from egrl.measure import records as measurements
-from egrl.measure.confirming import ConfirmingBoards
+from egrl.core.loop import SearchState
+from egrl.measure import local
+from egrl.measure.config import LOG
 from egrl.runs import checkpoint, progress, summary
-from egrl.runs.champion import name_the_best, nearest_best, race_the_best
-from egrl.runs.gains import Gains
-from egrl.runs.gap import Gap
-from egrl.runs.result import Result
+from egrl.runs.gap import Gap, HardlyPays, sooner
+from egrl.runs.past_run import Result
+from egrl.runs.progress import Gains
 from egrl.runs.resume import code_flags, nothing_left
 from egrl.runs.run import Run
-from egrl.runs.sooner import HardlyPays, sooner
 from hwsim.problem import Bound, Mapping16
 
 if TYPE_CHECKING:
@@ -65,7 +61,7 @@ def conduct(
     if boards is not None and (usage := boards.usage()).failures:
         progress.note(
             f"the evaluator failed {usage.failures} times, {usage.restarts} starts among them; see"
-            f" {path / measurements.LOG}",
+            f" {path / LOG}",
             quiet,
         )
     assert run.state is not None
@@ -91,10 +87,12 @@ def _search(
     problem, archive = run.problem, context.archive
     budget = Budget.of(options.budget(), options.generation_evals)
     if boards is None:
-        measure = executors.build([problem], options.workers, options.executor, options.ray_address)
+        measure = local.build([problem], options.workers, options.executor, options.ray_address)
     else:
         boards.follow(archive)
         context.costs.noise = boards.noise
+        from egrl.measure.confirming import ConfirmingBoards
+
         confirmed = boards.noise > 0 and boards.config.confirm
         measure = ConfirmingBoards(boards) if confirmed else boards
     title = f"{problem.about.workload} {options.method}"
@@ -137,6 +135,9 @@ def _conclude(
     run: Run, reached: SearchState, end: str, boards: BoardExecutor | None, quiet: bool, proved: Bound
 ) -> tuple[dict[str, Any], Mapping16 | None]:
     """The summary and the best mapping int16 [N, H], with noisy costs after the best contenders were measured again."""
+    from egrl.runs.champion import name_the_best, nearest_best, race_the_best
+    from egrl.runs.summary import summarise
+
     problem, archive, seconds = run.problem, run.context.archive, run.config.run.bound_seconds
     baseline_cost, table, complete = None, None, end != summary.USER
     notes: tuple[str, ...] = ()
@@ -153,7 +154,7 @@ def _conclude(
         progress.note(text, quiet)
     champion = reached.champions[0]
     with progress.note_if_slow(f"proving a bound, {seconds:g} s at most", quiet):
-        document = summary.summarise(
+        document = summarise(
             run.config, problem, reached, archive, end, baseline_cost, table, proved, run.method.shares()
         )
     return document, None if champion is None else champion.mapping

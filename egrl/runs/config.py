@@ -2,6 +2,14 @@
 
 `RunOptions` states each flag once: its type, limits, meaning and default. Problems and methods bring dataclasses of
 their own, the tables [problem] and [method], which `--set problem.key=value` reaches.
+
+A budget in requests to boards: how many mappings it allows, and how often the best are measured again.
+
+    requests = the baseline, before anything else + one request per evaluation + one per generation, which measures
+               the best afresh + naming the best, at the end
+
+Deviation from what boards are otherwise asked: no mapping is measured again during the search, and a fifth of the
+requests names the best. What fails and is tried again comes on top; what comes again is not asked again.
 """
 
 from __future__ import annotations
@@ -16,16 +24,15 @@ from annotated_types import Ge, Gt, Le, Predicate
 from typing_extensions import Doc
 
 from egrl.core import typed_tables
-from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS, GENERATION, Budget
-from egrl.core.keys import MOST_SEED
+from egrl.core.contracts import BUDGETS, DEFAULT_GENERATIONS, GENERATION, Budget
 from egrl.core.registry import MethodDefinition
-from egrl.measure.config import EvaluatorConfig
+from egrl.measure.config import BASELINE_SAMPLES, EvaluatorConfig
 from egrl.methods import find_method
 from egrl.problems import find_problem
-from egrl.runs import request_budget
+from hwsim.keys import MOST_SEED
 from workloads.errors import InputError, Notice
 from workloads.files import parse_toml
-from workloads.nearest import one_of
+from workloads.text import one_of
 
 VERSION = 1
 EXECUTORS = ("local", "ray")
@@ -199,13 +206,13 @@ def resolve(
     limited = options.requests is not None or options.budget() or "repeats" in tables["evaluator"]
     unlimited = bool(options.evaluator) and not limited
     if unlimited:
-        options = replace(options, requests=request_budget.DEFAULT)
-    counted = request_budget.settings(options.requests) if options.requests is not None else {}
+        options = replace(options, requests=DEFAULT)
+    counted = settings_of_requests(options.requests) if options.requests is not None else {}
     evaluator = typed_tables.build(EvaluatorConfig, counted | tables["evaluator"], "--set evaluator")
     if options.requests is not None:
         evals = _in_evaluations(options, evaluator)
         if not unlimited:  # else whoever begins the search says so, once there is a board
-            warnings.warn(Notice(request_budget.said(options.requests, evals, options.method)), stacklevel=2)
+            warnings.warn(Notice(words_of_requests(options.requests, evals, options.method)), stacklevel=2)
         options = replace(options, evals=evals, requests=None)
     paper = preset == "paper"
     if not options.chip and problem is not None:
@@ -234,7 +241,7 @@ def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> int:
         raise InputError(f"--requests {options.requests}: expected --evaluator, found none")
     if limits := options.budget():
         raise InputError(f"--requests: expected no other budget, found --{next(iter(limits))}")
-    return request_budget.evaluations(options.requests, evaluator, options.generation_evals)
+    return evaluations_of_requests(options.requests, evaluator, options.generation_evals)
 
 
 # ---- what a type cannot say
@@ -312,3 +319,68 @@ def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
         if not isinstance(table, dict):
             raise InputError(f"{where}: {name}: expected a table, found {table!r}")
     return tables
+
+
+NAMING = 0.2
+"""Share of the requests that may name the best; assumption: one in five keeps a champion from being luck."""
+MOST = EvaluatorConfig.contenders
+"""Contenders, and rounds, at most: as without a budget in requests."""
+DEFAULT = 100
+"""Requests to a board where no budget is given: minutes on most, where evaluations by the thousand would take days."""
+FEW = 40
+"""Below so many there are no two contenders that are measured again to name the best."""
+LEARNING = ("egrl", "twin")
+"""Methods that learn a model of the board, which takes measurements."""
+COUNTED = ("repeats", "contenders", "rounds")
+"""Settings of an evaluator that follow from how many requests there are."""
+
+
+def settings_of_requests(requests: int) -> dict[str, Any]:
+    """The settings of an evaluator by name, unless the user sets others.
+
+    As many contenders as rounds of measuring them in turn, as many as the share for it allows.
+    """
+    fitting = [count for count in range(1, MOST + 1) if _naming(count, count) <= NAMING * requests]
+    return {
+        "repeats": 1,
+        "contenders": fitting[-1] if fitting else 0,
+        "rounds": fitting[-1] if fitting else 1,
+    }
+
+
+def words_of_requests(requests: int, evaluations: int, method: str) -> str:
+    """A budget in words: what of it goes where, and what is lost where it is below `FEW`."""
+    others = requests - evaluations
+    text = (
+        f"--requests {requests}: {evaluations} evaluations; measuring the baseline, and the best again, takes at most"
+        f" the other {others}"
+    )
+    if requests >= FEW:
+        return text
+    model = f", and the model of the board that {method} learns has little data" if method in LEARNING else ""
+    return f"{text}; with fewer than {FEW} the best is chosen by one measurement of each mapping{model}"
+
+
+def _naming(contenders: int, rounds: int) -> int:
+    """Requests that name the best, at most: the contenders in turn, then the best of them and the baseline."""
+    return (contenders + 2) * rounds if contenders else 0
+
+
+def evaluations_of_requests(requests: int, config: EvaluatorConfig, generation_evals: int) -> int:
+    """Evaluations that leave enough of so many requests for everything else.
+
+    InputError where there are none, or a mapping may be measured more than once.
+    """
+    if config.repeats != 1:
+        raise InputError(
+            f"--set evaluator.repeats: expected 1 with --requests, which counts them, found {config.repeats}"
+        )
+    others = config.warmup + BASELINE_SAMPLES + _naming(config.contenders, config.rounds)
+    if requests <= others:
+        raise InputError(
+            f"--requests: expected more than {others}, which the baseline and naming the best may need, found"
+            f" {requests}"
+        )
+    left = requests - others
+    # One after every whole generation but the last: the most n with n + (n - 1) // generation_evals <= left.
+    return left - left // (generation_evals + 1) if config.confirm else left

@@ -6,32 +6,35 @@ resuming cuts them back to that point. docs/reference/run-folder.md lists the fi
 
 from __future__ import annotations
 
+import csv
+import errno
+import hashlib
+import io
 import json
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from filelock import FileLock, Timeout
+
 from egrl.core import atomic, mapping_file
 from egrl.core.archive import Archive
-from egrl.core.failure import RunFailure
-from egrl.core.recorder import POLICY_EVERY, policy_is_due
-from egrl.runs import checkpoint, chunks, inputs
-from egrl.runs.chunks import Chunk
-from egrl.runs.events import EventFile
-from egrl.runs.kept_chunks import KeptChunks
-from egrl.runs.lock import LOCK, FolderLock, taken_over
-from egrl.runs.metrics_file import MetricsFile
-from hwsim.capabilities import HasPlanText
+from egrl.core.contracts import POLICY_EVERY, policy_is_due
+from egrl.runs import checkpoint, chunks
+from egrl.runs.chunks import Chunk, KeptChunks
+from hwsim.capabilities import HasFiles, HasPlanText
 from hwsim.problem import Mapping16, Problem
-from workloads.atomic import TEMPORARY
-from workloads.errors import InputError, Notice
+from workloads.errors import InputError
+from workloads.files import TEMPORARY, no_link
 
 if TYPE_CHECKING:
+    from egrl.runs.events import EventFile
     from policies.store import StoredPolicy
 
-CONFIG = inputs.CONFIG
+LOCK = ".lock"
+CONFIG = "config.toml"
 SUMMARY = "summary.json"
 METRICS = "metrics.csv"
 BEST = "best_mapping.json"
@@ -47,6 +50,20 @@ BASELINE_LAYOUT = "baseline_layout.json"
 INIT_FILE = "init_policy.safetensors"
 KEPT_STARTS = ("cold", "compiler", "rules")
 """Starts that follow from the problem; others are copied into the run folder."""
+
+
+def locked(folder: Path) -> FileLock:
+    """The lock of a folder, held until its `release`. InputError where another process holds it or none can be made."""
+    lock = FileLock(folder / LOCK)
+    try:
+        if (folder / LOCK).is_symlink():
+            raise OSError(errno.ELOOP, "a link is in its place", str(folder / LOCK))
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise InputError(f"{folder}: the run folder is in use by another process") from error
+    except OSError as error:
+        raise atomic.unwritable(str(folder), folder, error) from error
+    return lock
 
 
 def policies_in(path: Path) -> dict[int, Path]:
@@ -65,7 +82,6 @@ class RunFolder:
     Attributes:
         policy_every: generations between saved policies.
         settings: dotted key -> what the run is made with and must go on with; checkpoints keep it.
-        defaults: dotted key -> the default of each of these settings.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,11 +90,8 @@ class RunFolder:
         self.path = path
         self.policy_every = POLICY_EVERY
         self.settings: Mapping[str, Any] = {}
-        self.defaults: Mapping[str, Any] = {}
-        self._lock = FolderLock(path)
+        self._lock = locked(path)
         self._metrics, self._chunks = MetricsFile(path / METRICS), KeptChunks(path / MAPPINGS)
-        self._inputs: inputs.Inputs | None = None
-        self._saved: tuple[Path, int] | None = None  # the last checkpoint and its inode
         self._counted: dict[int, int] = {}  # generation of a kept checkpoint -> evaluations that it counts
         self._events: EventFile | None = None
 
@@ -114,21 +127,6 @@ class RunFolder:
             self._events.close()
         self._lock.release()
 
-    def _hold(self) -> None:
-        """See that the folder is still this process's. RunFailure where another one has gone on with the run."""
-        if not self._lock.hold():
-            return
-        if self._newest() != self._saved:
-            raise RunFailure(taken_over(self.path))
-        warnings.warn(
-            Notice(f"{self.path}: {LOCK} was removed while the run goes on; locked again"), stacklevel=3
-        )
-
-    def _newest(self) -> tuple[Path, int] | None:
-        """The newest checkpoint and its inode."""
-        found = [(path, path.stat().st_ino) for _, path in checkpoint.listing(self.path / CHECKPOINT)[-1:]]
-        return found[0] if found else None
-
     # ---- inputs
 
     def write_inputs(self, config: str, problems: Sequence[Problem], copies: Mapping[str, bytes]) -> None:
@@ -136,19 +134,18 @@ class RunFolder:
 
         A run that dies before its first checkpoint begins anew from config.toml, so that the rest may be missing.
         """
-        self._inputs = inputs.Inputs(self.path, config, problems, copies)
-        self._inputs.write()
-
-    def keep_inputs(self, config: str, problems: Sequence[Problem], copies: Mapping[str, bytes]) -> None:
-        """As `write_inputs`, of a run that goes on: only config.toml is written, if it says anything else."""
-        self._inputs = inputs.Inputs(self.path, config, problems, copies)
-        self.write_config(config)
-        self._inputs.look()
+        files: dict[str, str | bytes] = {CONFIG: config, **copies}
+        for number, problem in enumerate(problems):
+            place = "" if len(problems) == 1 else f"inputs/{number}/"
+            own = problem.files() if isinstance(problem, HasFiles) else {}
+            files |= {f"{place}{name}": content for name, content in own.items()}
+        for name, content in files.items():
+            path = self.path / name
+            atomic.make_folder(path.parent)
+            atomic.write(path, content)
 
     def write_config(self, config: str) -> None:
         """Write config.toml if it says anything else. RunFailure if the disk refuses."""
-        if self._inputs is not None:
-            self._inputs.config = config
         path = self.path / CONFIG
         if not path.is_file() or path.read_bytes() != config.encode():
             atomic.write(path, config)
@@ -163,10 +160,11 @@ class RunFolder:
 
     def generation(self, row: Mapping[str, Any]) -> None:
         """One generation; see `MetricsFile.append`."""
-        self._hold()
         self._metrics.append(row)
         step = int(row["generation"])
         if self._events is None:
+            from egrl.runs.events import EventFile
+
             self._events = EventFile(self.path, step)
         scalars = {k: v for k, v in row.items() if isinstance(v, int | float) and k != "generation"}
         self._events.append(step, scalars)
@@ -185,9 +183,7 @@ class RunFolder:
         archive: Archive,
     ) -> None:
         """Make everything so far durable: mappings, metrics, then the checkpoint that counts them."""
-        self._hold()
-        folder = self.path / CHECKPOINT
-        atomic.make_folder(folder)
+        folder = self._subfolder(CHECKPOINT)
         self._chunks.save(archive)
         self._metrics.sync()
         tree = {
@@ -199,14 +195,17 @@ class RunFolder:
             **self._metrics.counted(),
         }
         checkpoint.save(folder, generation, tree)
-        self._saved = self._newest()
         self._counted[generation] = len(archive)
         self._drop_old_chunks(archive)
-        self._mend_inputs()
 
-    def _mend_inputs(self) -> None:
-        if self._inputs is not None:
-            self._inputs.restore_deleted()
+    def _subfolder(self, name: str) -> Path:
+        """A folder of this one, made if it is not there. RunFailure where the disk refuses, or this one is gone."""
+        path = self.path / name
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError as error:
+            raise atomic.disk_failure(path, error) from error
+        return path
 
     def _drop_old_chunks(self, archive: Archive) -> None:
         """Delete what no kept checkpoint needs (after the new one is safe: until then the old ones need it)."""
@@ -232,24 +231,25 @@ class RunFolder:
                 raise InputError(f"{self.path / 'checkpoint'}: expected a checkpoint of the run, found none")
             self._remove(self._unfinished())
             return None
-        check_settings(tree["settings"], self.settings, str(self.path / CONFIG), self.defaults)
+        check_settings(tree["settings"], self.settings, str(self.path / CONFIG))
         found = tree["loop"]["fingerprints"]
         if found != list(fingerprints):
             raise InputError(
                 f"{self.path}: this run was made by another simulator, chip or workload: expected fingerprint "
                 f"{fingerprints[0][:12]}, found {found[0][:12]}"
             )
-        metrics = self._metrics.check(int(tree["metrics_bytes"]), tree["metrics_sha256"])
+        size = int(tree["metrics_bytes"])
+        self._metrics.check(size, tree["metrics_sha256"])
         evaluations, generation = int(tree["evaluations"]), int(tree["loop"]["generation"])
         kept, newer = self._chunks.check(tree["chunks"], evaluations, archive.window)
         chunks.fill(archive, [chunk.path for chunk in kept], evaluations, self.path / MAPPINGS)
         load(tree)
-        self._cut_back(metrics, newer, generation)
+        self._cut_back(size, newer, generation)
         self._chunks.go_on(kept, tree["chunks"], evaluations)
-        self._counted, self._saved = {generation: evaluations}, self._newest()
+        self._counted = {generation: evaluations}
         return tree
 
-    def _cut_back(self, metrics: bytes, newer: Sequence[Chunk], generation: int) -> None:
+    def _cut_back(self, metrics_bytes: int, newer: Sequence[Chunk], generation: int) -> None:
         """Drop what is newer than a checkpoint. RunFailure where the disk refuses."""
         policies = (self.path / POLICIES).glob("generation-*.safetensors")
         numbers = {path: path.stem.removeprefix("generation-") for path in policies}
@@ -261,7 +261,7 @@ class RunFolder:
         ]
         self._remove([*(chunk.path for chunk in newer), *later, *self._unfinished()])
         try:
-            self._metrics.cut_back(metrics)
+            self._metrics.cut_back(metrics_bytes)
         except OSError as error:
             raise atomic.disk_failure(self.path, error) from error
 
@@ -281,22 +281,17 @@ class RunFolder:
 
     def write_results(self, summary: Mapping[str, Any], problem: Problem, best: Mapping16 | None) -> None:
         """summary.json and, where a valid mapping is known, best_mapping.json and the file of its plan."""
-        self._hold()
         if best is not None:
             atomic.write(self.path / BEST, mapping_file.dumps(problem, best))
             if problem.about.plan_file and isinstance(problem, HasPlanText):
                 atomic.write(self.path / problem.about.plan_file, problem.plan_text(best) + "\n")
         atomic.write(self.path / SUMMARY, json.dumps(summary, indent=1, allow_nan=False) + "\n")
-        self._mend_inputs()
 
     def write_policy(self, generation: int, policy: StoredPolicy, problem: Problem) -> None:
         """The deployable policy of a generation. RunFailure where the disk refuses."""
         from policies.store import save_policy
 
-        self._hold()
-        folder = self.path / POLICIES
-        atomic.make_folder(folder)
-        path = folder / f"generation-{generation:08d}.safetensors"
+        path = self._subfolder(POLICIES) / f"generation-{generation:08d}.safetensors"
         metadata = {**policy.metadata, "generation": generation, "workload": problem.about.workload}
         try:
             save_policy(path, policy.weights, metadata)
@@ -304,8 +299,78 @@ class RunFolder:
             raise atomic.disk_failure(path, error) from error
 
 
+class MetricsFile:
+    """metrics.csv of a run that is open: one row per generation, under a header that never changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._content = path.read_bytes() if path.is_file() else b""
+
+    def counted(self) -> dict[str, Any]:
+        """Its length and SHA-256, for a checkpoint."""
+        return {
+            "metrics_bytes": len(self._content),
+            "metrics_sha256": hashlib.sha256(self._content).hexdigest(),
+        }
+
+    def rows(self) -> list[dict[str, str]]:
+        """The rows so far, by names as they are written."""
+        return list(csv.DictReader(io.StringIO(self._content.decode(), newline="")))
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row; the first one brings the header.
+
+        Raises RunFailure where the disk refuses, ValueError where a row has other names than the header.
+        """
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        if not self._content:
+            writer.writerow(row.keys())
+        else:
+            names = next(csv.reader([self._content[: self._content.index(b"\n")].decode()]))
+            if list(row) != names:
+                raise ValueError(f"metrics: expected {', '.join(names)}, received {', '.join(row)}")
+        writer.writerow([_cell(value) for value in row.values()])
+        line = buffer.getvalue().encode()
+        try:
+            with open(self._path, "ab", opener=no_link) as stream:
+                stream.write(line)
+        except OSError as error:
+            raise atomic.disk_failure(self._path, error) from error
+        self._content += line
+
+    def sync(self) -> None:
+        """Make it durable. RunFailure where the disk refuses."""
+        if not self._content:
+            return
+        try:
+            with open(self._path, "rb") as stream:
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise atomic.disk_failure(self._path, error) from error
+
+    def check(self, size: int, digest: str) -> None:
+        """InputError where the first `size` bytes of the file have another SHA-256 than `digest`."""
+        if hashlib.sha256(self._content[:size]).hexdigest() != digest:
+            found = len(self._content)
+            raise InputError(
+                f"{self._path}: expected the {size} bytes that the checkpoint counts, found {found} or others"
+            )
+
+    def cut_back(self, size: int) -> None:
+        """Go on from the first `size` bytes of the file. OSError where the disk refuses."""
+        if self._path.exists():
+            with open(self._path, "r+b", opener=no_link) as stream:
+                stream.truncate(size)
+        self._content = self._content[:size]
+
+
+def _cell(value: Any) -> Any:
+    return repr(float(value)) if isinstance(value, float | np.floating) else value
+
+
 def check_links(folder: Path) -> None:
-    """InputError if a run folder has a symbolic or hard link: what a run writes there would come to lie elsewhere, too.
+    """InputError if a run folder has a symbolic link: what a run writes there would come to lie elsewhere, too.
 
     The folder itself may be a symbolic link: its user named it.
     """
@@ -316,19 +381,6 @@ def check_links(folder: Path) -> None:
                 raise InputError(
                     f"{folder}: expected a folder without links, found the link {str(path.relative_to(folder))!r}"
                 )
-            if name in files and _names(path) > 1:
-                raise InputError(
-                    f"{folder}: expected a run folder of its own, found {str(path.relative_to(folder))!r}, a file that"
-                    " has another name elsewhere (a hard link); go on with a copy of the folder (cp -r)"
-                )
-
-
-def _names(path: Path) -> int:
-    """How many names a file has; 0 where somebody has deleted it meanwhile."""
-    try:
-        return path.stat().st_nlink
-    except OSError:
-        return 0
 
 
 def _is_unfinished_config(name: str) -> bool:
@@ -336,16 +388,13 @@ def _is_unfinished_config(name: str) -> bool:
     return name.startswith(f"{CONFIG}.") and name.endswith(TEMPORARY)
 
 
-def check_settings(
-    made: Mapping[str, Any], now: Mapping[str, Any], where: str, defaults: Mapping[str, Any]
-) -> None:
+def check_settings(made: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
     """InputError naming the first key of which a run was `made` with another value than it has `now`.
 
-    All are dotted key -> value; a key without a value is missing. A setting that the run did not have yet was at its
-    default. `where` is the file that says what is so now.
+    Both are dotted key -> value; a key without a value is missing. `where` is the file that says what is so now.
     """
     for key in dict.fromkeys([*now, *made]):
-        if made.get(key, defaults.get(key)) != now.get(key):
+        if made.get(key) != now.get(key):
             raise InputError(
                 f"{where}: {key}: expected {_shown(made, key)}, with which the run was made, found {_shown(now, key)};"
                 " start another run for another value"

@@ -1,24 +1,35 @@
 """Stopping a search when its best is close enough to what is proven to be the best possible.
 
 The search itself never sees the bound: a search that stops so is the beginning of one that goes on.
+
+Whether a run could stop sooner: a note while it goes on, and what its summary says of `--until-gap`.
+
+Both watch from outside, as `egrl/runs/gap.py` does: the search never sees a bound.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import os
 import pickle
-from collections.abc import Mapping
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from egrl.core.recorder import Observer
-from egrl.core.state import Champion
+from egrl.core.contracts import Budget, Observer
+from egrl.core.loop import Champion
+from egrl.measure.local import end_with_parent
 from egrl.runs import progress
-from egrl.runs.certificate import PROVED
 from egrl.runs.config import NEVER, RunOptions, share_of
-from egrl.runs.proving import Proving, better
-from egrl.runs.verdict import OPTIMAL
+from egrl.runs.progress import IDLE, Gains
+from egrl.runs.summary import BUDGET
+from egrl.runs.text import OPTIMAL, PROVED, percent_up
 from hwsim.capabilities import HasBound, HasSolving
 from hwsim.problem import UNPROVED, Bound, Problem
 from workloads.errors import InputError
@@ -161,3 +172,181 @@ def _known(problem: Problem, seconds: float) -> Bound:
     if few and seconds > 0 and not better(known, UNPROVED):
         return problem.bound(seconds)
     return known
+
+
+FIRST_S = 2.0
+"""Time limit of the first proof, where a proof begins anew each time; that of the next is twice as long."""
+STALE = 2
+"""After so many proofs in a row that gave no better bound, no further one is tried."""
+STEP_S = 1.0
+"""How long a model that is solved in steps is worked on between two looks at its bound."""
+CHILD = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
+    " from egrl.runs.gap import serve; serve()"
+)
+
+
+def better(one: Bound, other: Bound) -> bool:
+    """True if `one` is a better bound than `other`."""
+    return one.cost > other.cost or one.reward < other.reward
+
+
+def rising(fresh: Callable[[], Problem]) -> Iterator[Bound]:
+    """Bounds of a problem, each better than the last; it ends where there is nothing more to try.
+
+    `fresh` gives the problem as it was at first: some keep the first bound that they prove.
+    """
+    problem, best = fresh(), UNPROVED
+    if isinstance(problem, HasSolving):
+        solving = problem.solving(0, 1, problem.baseline.mapping)
+        while not solving.done:
+            solving.work(STEP_S)
+            if better(solving.bound, best):
+                yield (best := solving.bound)
+        return
+    limit_s, stale = FIRST_S, 0
+    while isinstance(problem, HasBound) and stale < STALE:
+        stale += 1
+        if better(found := problem.bound(limit_s), best):
+            stale = 0
+            yield (best := found)
+        limit_s *= 2
+        problem = fresh()
+
+
+class Proving:
+    """The process that proves bounds. The search never waits for it.
+
+    Attributes:
+        bound: the best so far.
+        over: True if it will not become better.
+        failure: why nothing more is proved, "" where that is no mistake.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        """Start it. Raises what `pickle` does if the problem does not pickle."""
+        self.bound, self.over, self.failure = UNPROVED, False, ""
+        data = pickle.dumps(sys.path) + pickle.dumps(problem)
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._thread = threading.Thread(target=self._listen, args=(data,), daemon=True)
+        self._thread.start()
+
+    def _listen(self, data: bytes) -> None:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with contextlib.suppress(OSError):
+            stdin.write(data)
+        with contextlib.suppress(OSError):
+            stdin.close()
+        answer: dict[str, Any] = {}
+        for line in stdout:
+            answer = json.loads(line)
+            if "bound" in answer:
+                self.bound = Bound(**answer["bound"])
+        if "over" not in answer:
+            self.failure = answer.get("failure", "its process ended")
+        self.over = True
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._thread.join()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+def serve() -> None:
+    """The work of the process: read the problem from stdin, and write a line of JSON per bound to stdout."""
+    end_with_parent()
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
+        os.dup2(2, 1)  # solvers write to stdout what they like
+        data = sys.stdin.buffer.read()
+
+        def say(**answer: object) -> None:
+            print(json.dumps(answer), file=out, flush=True)
+
+        try:
+            for bound in rising(lambda: pickle.loads(data)):
+                say(bound=vars(bound))
+        except Exception as error:  # it is said by whoever started this process
+            say(failure=f"{type(error).__name__}: {error}")
+            raise
+        say(over=True)
+
+
+NEAR = 5e-3
+"""The gap below which going on hardly pays, if nothing was gained for long. Assumption."""
+LONG = 20
+"""Generations without a gain after which that is said. Assumption."""
+WIDEST = 0.05
+"""The widest gap that `--until-gap` is advised with: a wider one says little of another seed. Assumption."""
+
+
+class HardlyPays(Observer):
+    """Says once per run that going on hardly pays: the gap is below `NEAR`, and `LONG` generations gained nothing."""
+
+    def __init__(
+        self, gap: Gap, gains: Gains, budget: Budget, rows: Sequence[Mapping[str, Any]], quiet: bool
+    ) -> None:
+        """`rows` are the metrics of a run that is resumed: what was said then is not said again."""
+        self._gap, self._gains, self._budget, self._quiet = gap, gains, budget, quiet
+        before = Gains(budget.generation_evals)
+        self._said = False
+        for row in rows:
+            before.generation(row)
+            self._said = self._said or self._due(row, before)
+
+    def generation(self, row: Mapping[str, Any]) -> None:
+        """Look, after `gap` and `gains` have; nothing is said where the search ends anyway."""
+        over = self._gap.reached or self._gains.count == self._budget.evaluations
+        if self._said or over or not self._due(row, self._gains):
+            return
+        self._said = True
+        left = self._gap.to(float(row["best_speedup"]))
+        progress.note(
+            f"at most {percent_up(left)} can still be gained, and {LONG} generations have gained nothing; Ctrl-C ends"
+            " the run and keeps the best",
+            self._quiet,
+        )
+
+    def _due(self, row: Mapping[str, Any], gains: Gains) -> bool:
+        return gains.idle(LONG) > 0 and self._gap.to(float(row["best_speedup"])) < NEAR
+
+
+def sooner(gap: Gap, gains: Gains, document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What `--until-gap` saves a run that was not given it, for the `document` of its summary; None if that is little.
+
+    It is little if less than half of the evaluations came after the last gain, or fewer than `IDLE` generations.
+
+    Returns:
+        `until_gap`, the share to give; `evaluations`, after which the best was so near to the bound; `rest`, the share
+        by which all others improved it; `known`, True if the bound was known from the beginning.
+    """
+    cost, (count, speedup) = document["bound"], gains.last()
+    late = 2 * count > gains.count or not gains.idle(IDLE)
+    if not gap.unasked or document["stopped"] != BUDGET or cost is None or "reward_bound" in document or late:
+        return None
+    if gap.to(speedup, cost) > WIDEST:
+        return None
+    for share in _shares(gap.to(speedup, cost)):
+        limit = max(share_of(share) or 0.0, OPTIMAL)
+        stop = next(rise for rise in gains.rises if gap.to(rise[1], cost) <= limit)
+        if stop[0] == count:
+            break
+    rest = document["best"]["speedup"] / stop[1] - 1.0
+    known = gap.begun_with.cost >= cost
+    return {"until_gap": share, "evaluations": stop[0], "rest": rest, "known": known}
+
+
+def _shares(gap: float) -> tuple[str, ...]:
+    """Shares above a gap (of an optimum: 0), as `--until-gap` takes them, the rounder one first."""
+    if gap <= OPTIMAL:
+        return ("0%",)
+    return f"{(math.floor(gap * 1e3) + 1) / 10:g}%", f"{(math.floor(gap * 1e4) + 1) / 100:g}%"

@@ -15,11 +15,10 @@ from typing import Any
 
 from egrl import methods, problems
 from egrl.core import typed_tables
-from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS, REQUESTS
+from egrl.core.contracts import BUDGETS, DEFAULT_GENERATIONS, REQUESTS
 from egrl.core.typed_tables import code_settings, dotted_keys, missing_code, plain_table
-from egrl.measure.config import PATIENCE, EvaluatorConfig
-from egrl.measure.evaluator import is_command
-from egrl.runs import config, request_budget
+from egrl.measure.config import PATIENCE, EvaluatorConfig, is_command
+from egrl.runs import config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.summary import GAP, METHOD
@@ -47,12 +46,6 @@ def fixed_settings(resolved: RunConfig) -> dict[str, Any]:
     """Dotted key of config.toml -> value, of all that may not change when the run is resumed."""
     free = {f"run.{name}" for name in (*RESUMABLE, *AT_THE_ENDS)} | {f"evaluator.{name}" for name in PATIENCE}
     return {key: value for key, value in dotted_keys(plain_table(resolved)).items() if key not in free}
-
-
-def default_settings(resolved: RunConfig) -> dict[str, Any]:
-    """As `fixed_settings`, of the same problem and method with all settings at their defaults."""
-    problem = None if resolved.problem is None else type(resolved.problem)()
-    return fixed_settings(RunConfig(RunOptions(), problem, type(resolved.method)()))
 
 
 def check_only(given: Mapping[str, Any]) -> None:
@@ -240,7 +233,7 @@ def options_of_file(
                 check_settings(built, [s for s in settings if s.startswith("method.")], file, again)
             values = typed_tables.dotted_keys(typed_tables.plain_table(built))
             if name == "evaluator" and REQUESTS in given:
-                values = {key: value for key, value in values.items() if key not in request_budget.COUNTED}
+                values = {key: value for key, value in values.items() if key not in config.COUNTED}
             kept += [f"{name}.{key}={_toml(value)}" for key, value in values.items()]
     return {key: value for key, value in options.items() if value != ""}, [*kept, *settings]
 

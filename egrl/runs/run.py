@@ -11,30 +11,28 @@ import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from egrl.core import atomic, loop, mapping_file
 from egrl.core.archive import Archive
-from egrl.core.from_rules import FromRules
+from egrl.core.loop import FromRules, SearchState
 from egrl.core.mapping_file import PLACE
 from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
-from egrl.core.state import SearchState
-from egrl.measure import executors
+from egrl.measure import local
 from egrl.methods import find_method
-from egrl.methods.placed import first_mappings
 from egrl.problems import build_problem
 from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.past_run import with_own_inputs
-from egrl.runs.resume import default_settings, fixed_settings, resolve_again
+from egrl.runs.resume import fixed_settings, resolve_again
 from egrl.runs.summary import check_version
 from hwsim.capabilities import HasModel, HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_bytes
-from workloads.nearest import hint
+from workloads.text import hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,9 +92,7 @@ class Run:
             self._write_inputs(self.folder)
         self.state = loop.resume(self.method, self.folder, self.context)
         if begun:
-            own = with_own_inputs(self.config.run, self.folder.path)
-            copies = _copies(own, self.problem, self.context.start[0])
-            self.folder.keep_inputs(config.to_toml(self.config), [self.problem], copies)
+            self.write_config()
 
     def write_config(self) -> None:
         """Write config.toml if its content would change. RunFailure if the disk refuses."""
@@ -126,7 +122,7 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         from policies.store import load_policy
 
         init = load_policy(Path(options.init))
-    executors.check(options.executor, options.ray_address)
+    local.check(options.executor, options.ray_address)
     use = ModelUse()
     with use.timed() if options.start == "exact" else contextlib.nullcontext():
         start = _start(options, problem)
@@ -141,11 +137,13 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         options.generation_evals,
         model_use=use,
         seconds=options.seconds,
-        rules=first_mappings(problem) if options.start == "rules" else (),
+        rules=_rules(problem) if options.start == "rules" else (),
         costs=Costs(bool(options.evaluator) or problem.about.measured),
     )
     build = partial(definition.build, config=resolved.method)
-    return Run(resolved, FromRules(context, build) if len(context.rules) else build(context), context)
+    return Run(
+        resolved, cast(Method, FromRules(context, build)) if len(context.rules) else build(context), context
+    )
 
 
 def reopen(
@@ -174,7 +172,7 @@ def reopen(
 
 def _fix(folder: run_folder.RunFolder, resolved: RunConfig) -> None:
     """Set the settings that may not change when the run is resumed."""
-    folder.settings, folder.defaults = fixed_settings(resolved), default_settings(resolved)
+    folder.settings = fixed_settings(resolved)
 
 
 def default_folder(workload: str, method: str, seed: int) -> Path:
@@ -217,13 +215,19 @@ def check_device(name: str) -> str:
     return name
 
 
+def _rules(problem: Problem) -> list[Mapping16]:
+    from egrl.methods.players import first_mappings
+
+    return first_mappings(problem)
+
+
 def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
     if options.start in ("cold", "rules"):
         return None
     if options.start == "compiler":
         return problem.baseline.mapping
     if options.start == "policy":
-        from egrl.methods.placed import shipped_mappings
+        from egrl.methods.players import shipped_mappings
 
         return shipped_mappings(problem, "--start policy")[0][0]
     if options.start == "exact":

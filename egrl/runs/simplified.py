@@ -18,9 +18,8 @@ from egrl.runs.text import (
     short_baseline_text,
     table_of,
 )
-from hwsim.best_first import Step, best_first
 from hwsim.fewest import Front, front
-from hwsim.nearest import unsuitable
+from hwsim.nearest import Step, best_first, unsuitable
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 

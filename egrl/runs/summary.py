@@ -14,31 +14,30 @@ from annotated_types import Len
 from typing_extensions import TypedDict
 
 from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION, Budget
-from egrl.core.state import Champion, SearchState
+from egrl.core.contracts import GENERATION, Budget
+from egrl.core.loop import Champion, SearchState
 from egrl.core.typed_tables import Count, Number, Positive, Printable, check_document
 from egrl.core.version import versions
-from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.text import (
     FINDERS,
+    OPTIMAL,
+    PROVED,
     TABLE,
     about_of,
     advice,
+    baseline_table,
     baseline_text,
     compared,
     cost_text,
     counted,
-    table_of,
-)
-from egrl.runs.verdict import (
-    OPTIMAL,
-    baseline_table,
     distance,
     percent_up,
+    reward_up,
     rule_text,
     shares_of,
+    table_of,
     verdict,
 )
 from hwsim.capabilities import HasBound, HasPlacement

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import egrl
 from analysis import style
-from analysis.means import geometric_mean
-from egrl.figures.transfer import Transferred, draw
-from egrl.runs import policies as saved_policies
+from analysis.transfer import geometric_mean
+from egrl.figures.curves import Transferred, draw_transfer
 from egrl.transfer import zero_shot as transfer
 
 
@@ -29,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     trained = egrl.search(source, method="ea", start="cold", gens=generations, seed=0, out=True)
     print(f"{source}: {trained.speedup:.3f}x the compiler; run folder: {trained.folder}")
 
-    policies = saved_policies.read(trained.folder)
+    policies = transfer.read_policies(trained.folder)
     placed = transfer.zero_shot(policies, transfer.build_targets(policies, targets))
     print(f"\n{'no training on':<16}{'first policy':>14}{'best moment':>14}{'last policy':>14}")
     for target in placed:
@@ -39,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"{'geometric mean':<44}{geometric_mean(deployed):>14.3f}")
 
     document = transfer.document(policies, placed, ())
-    style.save(draw([Transferred(trained.folder, document)]).figure, Path("transfer.png"))
+    style.save(draw_transfer([Transferred(trained.folder, document)]).figure, Path("transfer.png"))
     return 0
 
 

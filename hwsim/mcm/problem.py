@@ -24,22 +24,20 @@ from numpy.typing import NDArray
 from hwsim.capabilities import Parts, Solution
 from hwsim.explanation import Partition
 from hwsim.family import Effects, Estimate, Family
-from hwsim.mappings import independent_sample
+from hwsim.mappings import choice_columns, independent_sample
 from hwsim.mcm.baseline import compile_baseline
 from hwsim.mcm.bound import bound_of, solve
 from hwsim.mcm.config import McmConfig, check_names, resize
 from hwsim.mcm.cost import costs, loads, tensors_of
 from hwsim.mcm.derivation import Chips
 from hwsim.mcm.device import device_tables, run
-from hwsim.mcm.explain import partition
+from hwsim.mcm.explain import partition, pipeline_of
 from hwsim.mcm.judge import judge, judge_device
 from hwsim.mcm.network import SCHEMA_VERSION, distinct_names, network
 from hwsim.mcm.package import Package, package_file
-from hwsim.mcm.pipeline import pipeline_of
 from hwsim.mcm.rules import misplaced_nodes
 from hwsim.mcm.solver.solver import Repairer, solver
 from hwsim.mcm.terms import ChipTerms
-from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
     About,
@@ -302,7 +300,7 @@ class McmProblem:
         self, estimates: Mapping[str, Estimate], effects: Effects, name: str
     ) -> tuple[McmProblem, str]:
         """See `hwsim.family.HasFamily`; the text is a package file."""
-        from hwsim.mcm.family.fitted import fitted
+        from hwsim.mcm.family.family import fitted
 
         package, text = fitted(self.package, estimates, name)
         return McmProblem(self._given, package, self.config), text

@@ -15,11 +15,10 @@ from hwsim.mmap.chip import Chip, load_chip
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.mmap.rules.state import GameState
-from hwsim.mmap.view.parts import ACTION
-from hwsim.mmap.view.pixels import pixels
+from hwsim.mmap.view.parts import ACTION, pixels
 from hwsim.stepwise import View
 from workloads.errors import InputError
-from workloads.load_program import load_program
+from workloads.load import load_program
 from workloads.programs.program import Program
 
 try:

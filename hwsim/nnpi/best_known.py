@@ -28,9 +28,8 @@ from hwsim.nnpi.latency import SIMULATOR_VERSION, trace_latency
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Bound, Mapping16
-from workloads.atomic import replace_file
 from workloads.errors import InputError
-from workloads.files import read_text
+from workloads.files import read_text, replace_file
 from workloads.json_text import parse_document
 from workloads.workload import Workload
 

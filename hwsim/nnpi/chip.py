@@ -5,15 +5,16 @@ A chip file is TOML with the tables of `Chip`'s fields; `chips/nnpi.toml` is the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from typing import Annotated
 
+import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from hwsim.chip_file import ChipFiles, Count, Name, Part, Prediction, Rate, capacity
-from workloads.nearest import one_of
+from workloads.text import one_of
 from workloads.workload import KINDS
 
 KIND, VERSION = "chip", 1
@@ -190,3 +191,159 @@ def describe(chip: Chip) -> str:
 
 FILES = ChipFiles(Chip, KIND, VERSION, "hwsim.nnpi")
 chip_names, load_chip, parse_chip, chip_file = FILES.names, FILES.load, FILES.parse, FILES.text_of
+
+
+BANDWIDTH, CAPACITY, CLOCK = 1.0, 1.5, 1.5
+"""Largest logarithms to base 2 of the factors by which a chip's bandwidths, capacities and clock are changed."""
+
+
+def spread(memories: int) -> np.ndarray:
+    """Those of the factors of a chip with so many memories, float64 [2 L]: bandwidths, capacities but one, clock."""
+    return np.array([BANDWIDTH] * memories + [CAPACITY] * (memories - 1) + [CLOCK])
+
+
+def chip_with(chip: Chip, factors: Sequence[float], name: str = "") -> Chip:
+    """A chip whose bandwidths, capacities but that of the slowest memory, and clock are times 2^factor.
+
+    Bandwidths stay in order. Raises ValueError unless there are 2 L factors.
+    """
+    count = len(chip.memories)
+    if len(factors) != 2 * count:
+        raise ValueError(f"factors: expected {2 * count}, received {len(factors)}")
+    times = [2.0**factor for factor in factors]
+    bandwidths = sorted(m.bandwidth_Bps * by for m, by in zip(chip.memories, times[:count], strict=True))
+    capacities = [
+        int(m.capacity_bytes * by) for m, by in zip(chip.memories, [1.0, *times[count:-1]], strict=True)
+    ]
+    memories = tuple(
+        replace(memory, bandwidth_Bps=Bps, capacity_bytes=max(capacity, memory.reserved_bytes + 1))
+        for memory, Bps, capacity in zip(chip.memories, bandwidths, capacities, strict=True)
+    )
+    compute = replace(chip.compute, clock_Hz=chip.compute.clock_Hz * times[-1])
+    return replace(chip, name=name or chip.name, memories=memories, compute=compute)
+
+
+def chip_around(chip: Chip, rng: np.random.Generator, name: str = "") -> Chip:
+    """A chip whose factors are drawn evenly."""
+    largest = spread(len(chip.memories))
+    return chip_with(chip, rng.uniform(-largest, largest).round(4).tolist(), name)
+
+
+_COMPUTE = {
+    "ices": "engines that work together on every op",
+    "mac_rows": "output pixels an engine takes in a cycle",
+    "mac_cols": "output channels an engine takes in a cycle",
+    "mac_depth": "steps of the reduction an engine takes in a cycle",
+    "clock_Hz": "of the engines",
+    "dsp_lanes": "element operations an engine's vector unit does in a cycle",
+}
+_EFFECTS = {
+    "cross": "the slowest memory's traffic also crosses prefetch.via",
+    "prefetch": "weights in the slowest memory are fetched ahead of time",
+    "contention": "what is fetched ahead uses no more than the op that runs leaves idle",
+    "moves": "what is read or written outside crosses the slowest memory; views move nothing",
+    "overhead": "launch_s an op",
+    "noise": "measurements vary by noise.sigma",
+}
+
+_FACTORS = {
+    "compute": "On the compute time of every op of a kind; 1 where a kind is not named.",
+    "traffic": "On the bytes that reads and writes of its tensors move; what they hold of a memory stays.",
+}
+
+
+def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> str:
+    """TOML text with the chip's values under another name, a comment on each; `parse_chip` reads it back.
+
+    `notes` are other comments, by where the value stands: "memories.dram.bandwidth_Bps", "factors.compute.conv".
+    """
+    given = notes or {}
+
+    def line(where: str, value: str, why: str) -> str:
+        return _line(where.rsplit(".", 1)[-1], value, given.get(where, why))
+
+    lines = [
+        given.get(
+            "", f"# A chip like {chip.name}: change what differs (docs/explanations/nnpi.md: equations)."
+        ),
+        'kind = "chip"',
+        "version = 1",
+        line("name", f'"{name}"', f"how summaries, tables and figures name the chip{_generic(name)}"),
+        "",
+        "# 2 to 8 memories, the slowest (and largest) first. Choice 0 of a mapping is the first one.",
+    ]
+    for memory in chip.memories:
+        of = f"memories.{memory.name}"
+        rate = _rate(memory.bandwidth_Bps)
+        lines += [
+            "[[memories]]",
+            f'name = "{memory.name}"',
+            line(f"{of}.capacity_bytes", f"{memory.capacity_bytes:_}", "bytes it holds"),
+            line(
+                f"{of}.reserved_bytes",
+                f"{memory.reserved_bytes:_}",
+                "of these, what the runtime keeps for itself",
+            ),
+            line(f"{of}.bandwidth_Bps", rate, "bytes a second, reads and writes together"),
+            "",
+        ]
+    lines += ["[compute]"]
+    for key, why in _COMPUTE.items():
+        value = getattr(chip.compute, key)
+        lines.append(line(f"compute.{key}", _rate(value) if key == "clock_Hz" else str(value), why))
+    widths, prefetch = chip.element_bytes, chip.prefetch
+    lines += [
+        "",
+        "[overhead]",
+        line("overhead.launch_s", repr(chip.overhead.launch_s), "seconds every op costs whatever it does"),
+        "",
+        "[element_bytes]",
+        line("weight", repr(widths.weight), "bytes an element: 1 is int8, 2 bfloat16, 0.5 int4"),
+        line("activation", repr(widths.activation), "likewise"),
+        "",
+        "# Both name memories above, any but the first; with two memories both are the second.",
+        "[prefetch]",
+        line("into", f'"{prefetch.into}"', "where weights of the slowest memory are fetched to"),
+        line(
+            "via", f'"{prefetch.via}"', "with effects.cross: what all traffic of the slowest memory crosses"
+        ),
+        "",
+        "[noise]",
+        line("noise.sigma", repr(chip.noise.sigma), "of the logarithm of a measured latency"),
+        "",
+        "# What the simulation counts.",
+        "[effects]",
+    ]
+    lines += [
+        line(f"effects.{key}", str(getattr(chip.effects, key)).lower(), why) for key, why in _EFFECTS.items()
+    ]
+    lines += _factors(chip, given)
+    return "\n".join(lines) + "\n"
+
+
+def _generic(name: str) -> str:
+    return "; CHANGE IT: every chip is called so" if name == "chip" else ""
+
+
+def _factors(chip: Chip, notes: Mapping[str, str]) -> list[str]:
+    """The tables of factors that the chip has."""
+    lines = []
+    for table, why in _FACTORS.items():
+        factors = getattr(chip.factors, table)
+        if factors:
+            lines += ["", f"# {why}", f"[factors.{table}]"]
+            lines += [
+                _line(kind, repr(factor), notes.get(f"factors.{table}.{kind}", ""))
+                for kind, factor in factors.items()
+            ]
+    return lines
+
+
+def _rate(value: float) -> str:
+    """A number of the order of 1e9, exactly."""
+    billions = f"{value / 1e9:g}e9"
+    return billions if float(billions) == value else repr(float(value))
+
+
+def _line(key: str, value: str, why: str) -> str:
+    return f"{key} = {value}".ljust(36) + f" # {why}" if why else f"{key} = {value}"

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.nnpi.tables import Ints, Tables
-from hwsim.nnpi.tensors import WEIGHT, Tensors
+from hwsim.nnpi.tables import WEIGHT, Ints, Tables, Tensors
 
 Floats = NDArray[np.float64]
 

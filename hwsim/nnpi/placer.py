@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.nnpi.place_features import FEATURE_NAMES, place_features
 from hwsim.nnpi.rectify import rectify
-from hwsim.nnpi.tables import Ints, Tables
-from hwsim.nnpi.tensors import WEIGHT, Tensors, tensors
+from hwsim.nnpi.tables import WEIGHT, Ints, Tables, Tensors, tensors
 from hwsim.placing import Placer, Scores, ranked
 from hwsim.problem import Mapping16
 from hwsim.usage_tree import add, most, nothing_used

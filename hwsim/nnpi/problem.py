@@ -25,16 +25,14 @@ from hwsim.capabilities import Lifetime, Occupancy, Parts, Solution
 from hwsim.explanation import OpTimes
 from hwsim.family import Effects, Estimate, Family
 from hwsim.keys import derive, normals
+from hwsim.mappings import choice_columns
 from hwsim.nnpi.chip import Chip, chip_file
-from hwsim.nnpi.explain import explain
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import SIMULATOR_VERSION, profiles, trace_latency
-from hwsim.nnpi.occupancy import lifetimes, occupancy
 from hwsim.nnpi.placer import NnpiPlacer
 from hwsim.nnpi.rectify import epsilon, rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
-from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
     About,
@@ -189,6 +187,8 @@ class NnpiProblem:
         Raises:
             ValueError: the shape, the dtype or a choice number is wrong.
         """
+        from hwsim.nnpi.explain import explain
+
         return explain(self.tables, self.rectify(mapping[None])[0], self.space.nodes, self.space.labels[0])
 
     def occupancy(self, mapping: Mapping16) -> Occupancy:
@@ -198,6 +198,8 @@ class NnpiProblem:
             ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping[None], np.zeros(1, np.uint64))
+        from hwsim.nnpi.explain import occupancy
+
         return occupancy(self.tables, self.space.canonical(mapping), self.space.labels[0])
 
     def memories(self) -> tuple[tuple[str, int], ...]:
@@ -211,6 +213,8 @@ class NnpiProblem:
             ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping[None], np.zeros(1, np.uint64))
+        from hwsim.nnpi.explain import lifetimes
+
         return lifetimes(self.tables, self.space.canonical(mapping), self.space.nodes, self.space.heads)
 
     def bound(self, time_limit_s: float) -> Bound:
@@ -333,7 +337,7 @@ class NnpiProblem:
     @property
     def describable(self) -> Sequence[str]:
         """The effects that a chip file can have."""
-        from hwsim.nnpi.family.fitted import DESCRIBABLE
+        from hwsim.nnpi.family.terms import DESCRIBABLE
 
         return DESCRIBABLE
 
@@ -341,7 +345,7 @@ class NnpiProblem:
         self, estimates: Mapping[str, Estimate], effects: Effects, name: str
     ) -> tuple[NnpiProblem, str]:
         """See `hwsim.family.HasFamily`; the text is a chip file."""
-        from hwsim.nnpi.family.fitted import fitted
+        from hwsim.nnpi.family.terms import fitted
 
         chip, text = fitted(self._chip, estimates, effects, name)
         return NnpiProblem(self._workload, chip, self.config), text

@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.nnpi.placer import place
-from hwsim.nnpi.tables import Tables
-from hwsim.nnpi.tensors import Tensors, tensors
+from hwsim.nnpi.tables import Tables, Tensors, tensors
 from hwsim.placing import Scores
 from hwsim.problem import Mapping16
 from workloads.errors import InputError
-from workloads.nearest import one_of
+from workloads.text import one_of
 
 Key = NDArray[np.int64] | NDArray[np.float64]
 Order = Callable[[Tensors], tuple[Key, ...]]

@@ -8,6 +8,7 @@ as much as a full one, and the vector work of an op overlaps with its multiply-a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -16,8 +17,7 @@ from numpy.typing import NDArray
 
 from hwsim.nnpi.chip import Chip, Compute
 from workloads.errors import InputError
-from workloads.validate import last_consumer
-from workloads.workload import Gemm, Op, Workload
+from workloads.workload import Gemm, Op, Workload, last_consumer
 
 MOST_BYTES = 2**62
 """Sums of sizes stay below, so that int64 arithmetic never overflows."""
@@ -215,3 +215,41 @@ def _up_by(size: int, scale: Fraction) -> int:
 
 def _up(value: int, step: int) -> int:
     return -(-value // step)
+
+
+WEIGHT, ACTIVATION = 0, 1
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """The T tensors to place, int64 [T] each: WEIGHT or ACTIVATION (head) of an op, held in first..last (closed)."""
+
+    op: Ints
+    head: Ints
+    size_bytes: Ints
+    first: Ints
+    last: Ints
+    moved_bytes: Ints
+
+    @property
+    def density(self) -> NDArray[np.float64]:
+        """Bytes moved per inference, for each byte held during one step, float64 [T]."""
+        held = self.size_bytes.astype(np.float64) * (self.last - self.first + 1)
+        return np.asarray(self.moved_bytes / held)
+
+
+def tensors(tables: Tables) -> Tensors:
+    """Every tensor that has a size, weights before activations of the same op."""
+    ops = len(tables.weight_bytes)
+    reads = np.zeros(ops, np.int64)
+    np.add.at(reads, tables.edge_source, tables.edge_bytes)
+    op, head = np.nonzero(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1))
+    is_weight = head == WEIGHT
+    return Tensors(
+        op,
+        head,
+        np.where(is_weight, tables.weight_bytes[op], tables.activation_bytes[op]),
+        np.where(is_weight, 0, op),
+        np.where(is_weight, ops - 1, tables.last_use[op]),
+        np.where(is_weight, tables.weight_read_bytes[op], tables.written_bytes[op] + reads[op]),
+    )

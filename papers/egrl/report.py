@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from egrl.compare.statistics import interval_of
-from egrl.reproduction.shared import interval_text, mean_interval, paired, render, shipped, turned, verdict
+from egrl.reproduction import interval_text, mean_interval, paired, render, shipped, turned, verdict
 from papers.egrl.published import NAMES, PUBLISHED
 from workloads.text import optional
 

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from egrl.figures import FIGURES
-from egrl.reproduction.registry import Paper
-from egrl.reproduction.shared import Say, open_folder, run_comparison, save_figure, write_report
+from egrl.reproduction import Paper, Say, open_folder, run_comparison, save_figure, write_report
 from egrl.runs import folder as run_folder
-from egrl.runs import policies as saved_policies
 from egrl.runs.past_run import PastRun
 from egrl.transfer import zero_shot as transfer
 from papers.egrl.plan import (
@@ -132,9 +130,9 @@ def _draw(figure: str, given: Sequence[Any], path: Path) -> dict[str, Any]:
 
 def _place(folder: Path, workloads: Sequence[str]) -> Any:
     """What `egrl transfer` does with a folder, for a figure."""
-    from egrl.figures.transfer import Transferred
+    from egrl.figures.curves import Transferred
 
-    source = saved_policies.read(folder)
+    source = transfer.read_policies(folder)
     placed = transfer.zero_shot(source, transfer.build_targets(source, workloads))
     return Transferred(folder, transfer.document(source, placed, ()))
 
@@ -151,8 +149,8 @@ def _transfer(plan: Plan, out: Path, figures: Path, say: Say) -> dict[str, Any]:
 
 def _pretrain(plan: Plan, out: Path, figures: Path, jobs: int, workers: int, say: Say) -> dict[str, Any]:
     """Pre-training, and every single-workload policy beside it on what nobody was trained on."""
-    from egrl.transfer.pretrain.options import PretrainOptions
-    from egrl.transfer.pretrain.run import pretrain
+    from egrl.transfer.pretrain import pretrain
+    from egrl.transfer.validation import PretrainOptions
 
     say(f"pre-training on {len(plan.training)} workloads, {plan.gens} generations")
     options = PretrainOptions(plan.training, plan.validation, plan.gens, workers=workers)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.means import FAILED, geometric_mean
+from analysis.transfer import FAILED, geometric_mean
 from egrl.problems import find_problem
-from egrl.reproduction.shared import LEVEL, mean_interval, save_figure
+from egrl.reproduction import LEVEL, mean_interval, save_figure
 from egrl.runs import chunks
 from egrl.runs import folder as run_folder
 from hwsim.problem import Status
@@ -67,7 +67,7 @@ def searches(part: Searches, variants: Sequence[str], folder: Path) -> dict[str,
     """What the variants reached on some graphs: curves, final values, samples to throughputs, the fixed budget.
 
     Speedups are over the greedy heuristic; `over_random` is what to multiply them with for those over the random
-    partition. Means over graphs are geometric (`analysis.means`), over seeds arithmetic.
+    partition. Means over graphs are geometric (`analysis.transfer`), over seeds arithmetic.
     """
     graphs, evaluations = part.graphs, part.evaluations
     curves = {label: _curves(part, folder / label, label) for label in variants}

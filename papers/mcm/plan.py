@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from egrl.methods.ppo.config import PAPER
+from egrl.methods.ppo.learner import PAPER
 from workloads.zoo.mcm87 import split
 
 STARTING_S = 4.0

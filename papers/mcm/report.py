@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from egrl.reproduction.shared import interval_text, render, shipped, verdict
+from egrl.reproduction import interval_text, render, shipped, verdict
 from papers.mcm import published
 from papers.mcm.numbers import SHARES
 from papers.mcm.plan import AGENTS, ON_HELD_OUT, ON_TEST, TUNED

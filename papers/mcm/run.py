@@ -16,13 +16,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from egrl.reproduction.registry import Paper
-from egrl.reproduction.shared import Say, open_folder, run_comparison, write_report
+from egrl.reproduction import Paper, Say, open_folder, run_comparison, write_report
 from egrl.runs import folder as run_folder
-from egrl.runs import policies as saved_policies
-from egrl.transfer.pretrain.choice import CHOSEN, CHOSEN_FINETUNED
-from egrl.transfer.pretrain.options import PretrainOptions
-from egrl.transfer.pretrain.run import pretrain
+from egrl.transfer.pretrain import pretrain
+from egrl.transfer.validation import CHOSEN, CHOSEN_FINETUNED, PretrainOptions
+from egrl.transfer.zero_shot import read_policies
 from papers.mcm import numbers
 from papers.mcm.plan import ON_HELD_OUT, ON_TEST, POLICIES, STARTING_S, VARIANTS, Plan, Searches, Variant
 from papers.mcm.report import report
@@ -93,7 +91,7 @@ def _pretrain(plan: Plan, label: str, out: Path, workers: int, say: Say) -> Path
             finetune=plan.validation_evaluations,
         )
         pretrain(options, folder)
-    saved_policies.read(folder)
+    read_policies(folder)
     return folder
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.bands import Band, band_figure, bands, memory_colours
+from analysis.memories import Band, band_figure, bands, memory_colours
 
 
 def random_bands(

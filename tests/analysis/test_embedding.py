@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.embedding import FEWEST, embed, embedding_figure
-from analysis.mapping_groups import hamming, measure
+from analysis.embedding import FEWEST, embed, embedding_figure, hamming, measure
 
 
 def two_groups(mappings: int) -> tuple[np.ndarray, np.ndarray]:

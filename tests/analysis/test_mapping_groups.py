@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.mapping_groups import choose, hamming, measure, silhouette
+from analysis.embedding import choose, hamming, measure, silhouette
 
 SEEDS = st.integers(0, 999)
 

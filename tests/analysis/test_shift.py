@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from analysis.shift import Shift, mib, percent, shift_figure, shifts
+from analysis.memories import Shift, mib, percent, shift_figure, shifts
 
 
 def maps(seed: int, nodes: int, heads: int, memories: int, runs: int) -> tuple[np.ndarray, ...]:

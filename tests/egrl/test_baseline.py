@@ -13,7 +13,7 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
-from egrl.core.mapping_table import rows_of_csv
+from egrl.core.mapping_file import rows_of_csv
 from egrl.figures.repetitions import check_comparable, common_start, labels, to_plot
 from egrl.problems import build_problem
 from egrl.report.page import page_of

@@ -10,7 +10,7 @@ import pytest
 
 import egrl
 from egrl.methods.annealing import AnnealingConfig
-from egrl.runs.verdict import percent_up
+from egrl.runs.text import percent_up
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Status

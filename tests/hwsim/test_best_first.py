@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from every_mapping import every_mapping, small
-from hwsim import best_first as steps_of
-from hwsim.best_first import best_first
-from hwsim.nearest import Costs
+from hwsim import nearest
+from hwsim.nearest import Costs, best_first
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Mapping16, Problem
@@ -67,7 +66,7 @@ def test_after_enough_evaluations_the_rest_is_one_step(monkeypatch):
     best, _ = problem.best_known()
     assert best is not None
     whole = len(best_first(problem, best))
-    monkeypatch.setattr(steps_of, "LIMIT", 1)
+    monkeypatch.setattr(nearest, "LIMIT", 1)
     assert len(followed(problem, best)) < whole
 
 

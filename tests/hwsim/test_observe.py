@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hwsim.mappings import choice_columns
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.observe import choice_columns
 from workloads.load import load
 
 

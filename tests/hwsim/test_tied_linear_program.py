@@ -10,14 +10,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hwsim import tied_linear_program
-from hwsim.linear_program import LinearProgram, Sheet, linear_bound, proven_bound, relax
+from hwsim import linear_program
+from hwsim.linear_program import (
+    Colours,
+    LinearProgram,
+    Sheet,
+    linear_bound,
+    proven_bound,
+    relax,
+    tie,
+    tied_bound,
+)
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.exact import solve as nnpi_exact
 from hwsim.nnpi.exact.model import build
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.tied_linear_program import Colours, tie, tied_bound
 from workloads.load import load
 
 SECONDS = 600.0
@@ -120,7 +128,7 @@ def test_a_large_network_is_solved_by_ties(decoder, monkeypatch):
 @pytest.mark.slow
 def test_where_layers_differ_the_whole_program_is_solved(decoder, monkeypatch):
     monkeypatch.setattr(nnpi_exact, "LARGE", 0)
-    monkeypatch.setattr(tied_linear_program, "MOST_ROWS", 10)
+    monkeypatch.setattr(linear_program, "MOST_ROWS", 10)
     found = nnpi_exact.solve(decoder.tables, time_limit_s=SECONDS, branch=False)
     assert "linear relaxation" in found.proof
     assert "tied" not in found.proof

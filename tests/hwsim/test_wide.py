@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from egrl.core.archive import Archive
-from egrl.core.proposals import proposals
+from egrl.core.archive import Archive, proposals
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Mapping16
 from toys.wide import MOST, NODES, ToyWide

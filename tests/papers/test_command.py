@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 from commands import refuse
 
+from egrl import reproduction
 from egrl.cli.main import main
-from egrl.reproduction import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_folder_of_papers_is_a_name_of_the_command():
     folders = {path.parent.name for path in (ROOT / "papers").glob("*/run.py")}
-    assert folders == set(registry.PAPERS)
+    assert folders == set(reproduction.PAPERS)
 
 
-@pytest.mark.parametrize("paper", registry.PAPERS)
+@pytest.mark.parametrize("paper", reproduction.PAPERS)
 def test_every_paper_has_a_plan_and_a_template(paper):
-    found = registry.find_paper(paper)
+    found = reproduction.find_paper(paper)
     assert found.plan(True) != found.plan(False)
     assert callable(found.reproduce)
     assert (ROOT / "papers" / paper / "report.md.j2").is_file()
 
 
 def test_the_installed_package_says_that_a_clone_is_needed(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(registry, "ROOT", tmp_path)
+    monkeypatch.setattr(reproduction, "ROOT", tmp_path)
     line = refuse(capsys, ["reproduce", "egrl", "--quick"], "expected a clone of the repository")
     assert "the installed package, which does not include the papers' experiments" in line
 
@@ -43,11 +43,11 @@ def test_the_papers_are_found_when_the_clone_is_not_on_the_path(capsys, monkeypa
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ImportError):
         __import__("papers")
-    registry.find_paper("egrl")
+    reproduction.find_paper("egrl")
     assert sys.modules["papers.egrl.run"].__file__ == str(ROOT / "papers" / "egrl" / "run.py")
 
 
 def test_the_help_names_every_paper(capsys):
     assert main(["reproduce", "--help"]) == 0
     shown = capsys.readouterr().out
-    assert all(paper in shown for paper in (*registry.PAPERS, "mmap", "tag", "shard"))
+    assert all(paper in shown for paper in (*reproduction.PAPERS, "mmap", "tag", "shard"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from egrl.cli.main import main
-from egrl.reproduction.shared import images
+from egrl.reproduction import images
 from papers.egrl.published import PUBLISHED
 from papers.egrl.report import report
 from papers.egrl.run import Plan, reproduce, seconds

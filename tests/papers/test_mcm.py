@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from commands import run_here
 
-from egrl.compare import runs as comparison_runs
-from egrl.reproduction.shared import images
+from egrl.compare import report as report_module
+from egrl.reproduction import images
 from egrl.runs import chunks
 from egrl.runs.past_run import PastRun
 from hwsim.problem import Status
@@ -59,7 +59,7 @@ def made(tmp_path_factory) -> tuple[Path, list[str]]:
     """The folder of the tiny plan, and what was said on the way."""
     out, said = tmp_path_factory.mktemp("mcm") / "out", list[str]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison_runs, "run_all", run_here)
+        patch.setattr(report_module, "run_all", run_here)
         assert reproduce(TINY, out, 1, said.append) == out / "report.md"
     return out, said
 

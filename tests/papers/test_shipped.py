@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from egrl.reproduction.shared import shipped
+from egrl.reproduction import shipped
 from papers.egrl import report as egrl
 from papers.mcm import report as mcm
 

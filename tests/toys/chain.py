@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from hwsim.capabilities import Solution, Solving
 from hwsim.explanation import ChipUse, Partition
-from hwsim.mappings import independent_sample
-from hwsim.observe import choice_columns
+from hwsim.mappings import choice_columns, independent_sample
 from hwsim.problem import (
     UNPROVED,
     About,

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.mappings import independent_sample
-from hwsim.observe import choice_columns
+from hwsim.mappings import choice_columns, independent_sample
 from hwsim.problem import About, Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Violation
 from hwsim.space import Space
 from hwsim.stepwise import Arrays, Game, RevisableGame, Revised

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from hwsim.observe import choice_columns
+from hwsim.mappings import choice_columns
 from hwsim.problem import About, Baseline, Evaluation, Floats, Keys, Mapping16, Observation, Violation
 from hwsim.space import Space
 

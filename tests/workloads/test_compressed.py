@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from workloads.compressed import ALWAYS_BYTES, ALWAYS_VALUES, GZIP_SYSTEM, check_values, pack, unpack
 from workloads.errors import InputError
+from workloads.files import ALWAYS_BYTES, ALWAYS_VALUES, GZIP_SYSTEM, check_values, pack, unpack
 from workloads.importers.read import read
+from workloads.load import load_program
 from workloads.load_partition import load_partition
-from workloads.load_program import load_program
 
 MOST_MEMORY = 100 << 20
 """Bytes that refusing a file may take, in Python's own count."""

@@ -12,9 +12,8 @@ import pytest
 from workloads.features import FEATURES, static_features
 from workloads.load import load
 from workloads.serialize import from_json, to_json
-from workloads.validate import check, last_consumer
-from workloads.workload import Op, Workload
-from workloads.zoo.densenet import densenet_cifar
+from workloads.workload import Op, Workload, check, last_consumer
+from workloads.zoo.cnn import densenet_cifar
 from workloads.zoo.mcm87 import MCM87
 from zoo.language import classifier, language_model, tagger, translator
 from zoo.mixing import mlp_mixer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.nearest import hint, nearest, one_of
+from workloads.text import hint, nearest, one_of
 
 NAMES = ["annealing", "random", "random-plans", "greedy-dp"]
 

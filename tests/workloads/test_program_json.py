@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.errors import InputError
-from workloads.programs.builder import ProgramBuilder
 from workloads.programs.json_file import check, from_json, to_json
-from workloads.programs.program import Buffer, Instruction, Program, Tensor
+from workloads.programs.program import Buffer, Instruction, Program, ProgramBuilder, Tensor
 
 SMALL = Program(
     "small",

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from workloads.errors import InputError
-from workloads.load import load
-from workloads.load_program import describe, load_program
+from workloads.load import describe, load, load_program
 from workloads.programs import program_names
 from workloads.programs.json_file import check, from_json, to_json
 from workloads.programs.of_workload import program_of

@@ -6,8 +6,8 @@ from workloads.load import load, names
 from workloads.programs.json_file import check
 from workloads.programs.of_workload import program_of
 from workloads.programs.program import NO_ALIAS, Program
-from workloads.validate import check as check_workload
 from workloads.workload import Edge, Op, Workload
+from workloads.workload import check as check_workload
 
 
 def reads(program: Program, instruction: str) -> set[str]:

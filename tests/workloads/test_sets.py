@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from workloads.errors import InputError
-from workloads.load import all_names, load, names
+from workloads.load import all_names, load, load_program, names
 from workloads.load_partition import load_partition
-from workloads.load_program import load_program
 from workloads.zoo.decoder import DECODERS
 from workloads.zoo.mcm87 import MCM87, SIZES, is_set, members, split
 

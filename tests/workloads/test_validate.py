@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.errors import InputError
-from workloads.validate import MAX_COUNT, MAX_OPS, check, last_consumer
-from workloads.workload import Edge, ElementBytes, Gemm, Op, Workload
+from workloads.workload import (
+    MAX_COUNT,
+    MAX_OPS,
+    Edge,
+    ElementBytes,
+    Gemm,
+    Op,
+    Workload,
+    check,
+    last_consumer,
+)
 
 
 def with_op(workload: Workload, i: int, **changes: object) -> Workload:

@@ -17,8 +17,7 @@ import pytest
 from workloads.errors import InputError
 from workloads.load import load
 from workloads.serialize import from_json, to_json
-from workloads.validate import last_consumer
-from workloads.workload import Workload
+from workloads.workload import Workload, last_consumer
 from workloads.zoo.decoder import DECODERS
 
 PUBLISHED = {"llama3_8b": 8_030_261_248, "llama3_70b": 70_553_706_496, "mixtral_8x7b": 46_702_792_704}

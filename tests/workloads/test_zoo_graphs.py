@@ -10,8 +10,7 @@ import pytest
 from workloads import zoo
 from workloads.features import edge_index
 from workloads.serialize import from_json, to_json
-from workloads.validate import check, last_consumer
-from workloads.workload import Op, Workload
+from workloads.workload import Op, Workload, check, last_consumer
 from workloads.zoo.builder import Builder, Tensor
 
 SMALL = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.zoo import ZOO, bert, bert_large, gpt2, resnet, unet
+from workloads.zoo import ZOO, bert, bert_large, cnn, gpt2, resnet
 
 PUBLISHED = {
     # name: (ops, parameters, multiply-accumulates or None where no figure is published)
@@ -111,7 +111,7 @@ def test_unet_has_the_parameters_and_products_of_the_closed_formula(padded):
         below = second
     parameters += 2 * 64 + 2
     macs += 2 * 64 * below**2
-    net = unet(resolution=resolution, padded=padded)
+    net = cnn(resolution=resolution, padded=padded)
     assert (net.parameters, net.macs) == (parameters, macs)
     assert net.ops[-1].ofm == (below, below, 2)
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from workloads.workload import Workload
 from workloads.zoo.builder import Builder, Tensor, network
-from workloads.zoo.cnn import classifier, multiple_of_8
-from workloads.zoo.efficientnet import inverted_block
+from workloads.zoo.cnn import classifier, inverted_block, multiple_of_8
 
 _SEPARABLE = (
     (64, 1),

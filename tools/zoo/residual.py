@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from workloads.workload import Workload
 from workloads.zoo.builder import Builder, Tensor, network
-from workloads.zoo.cnn import RESNETS, classifier
-from workloads.zoo.efficientnet import excite
+from workloads.zoo.cnn import RESNETS, classifier, excite
 
 
 @network

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from workloads.errors import InputError
-from workloads.validate import MAX_DIMENSION
+from workloads.workload import MAX_DIMENSION
 
 
 class OpenDimensions(InputError):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.errors import InputError
-from workloads.importers import arithmetic
+from workloads.importers import contraction
 from workloads.importers.contraction import einsum_shape
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import Body, ModelGraph, Node, Shape, Tensor
@@ -122,7 +122,7 @@ class Reader:
                 raise InputError(
                     f"{self.file}: initializer {tensor.name!r}: expected sizes >= 0, found {shape}"
                 )
-            array = self._array(tensor) if np.prod(shape, dtype=float) <= arithmetic.MAX_ELEMENTS else None
+            array = self._array(tensor) if np.prod(shape, dtype=float) <= contraction.MAX_ELEMENTS else None
             self._check_place(tensor)
             self.put(self.define(tensor.name), shape, tensor.data_type, constant=True, value=array)
         for sparse in graph.sparse_initializer:
@@ -305,7 +305,7 @@ class Reader:
             return [np.array(shape[part] if node.op == "Shape" else np.prod(shape, dtype=np.int64), np.int64)]
         if any(tensor is not None and tensor.value is None for tensor in known) or not known:
             return None
-        return arithmetic.evaluate(node, [t.value if t is not None else None for t in known], numpy_types())
+        return contraction.evaluate(node, [t.value if t is not None else None for t in known], numpy_types())
 
     def _infer_shapes(self, proto: Any) -> dict[str, Any]:
         """What ONNX says about a node's outputs; empty where it cannot say."""
@@ -336,7 +336,7 @@ class Reader:
         )
         if kind is None:
             kind = INT64 if value is not None and value.dtype == np.int64 else 1
-        small = value is not None and value.size <= arithmetic.MAX_ELEMENTS
+        small = value is not None and value.size <= contraction.MAX_ELEMENTS
         self.put(name, shape, kind, constant=value is not None, value=value if small else None)
 
     def _shape(self, type_: Any) -> Shape | None:

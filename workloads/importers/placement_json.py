@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from workloads.errors import InputError
 from workloads.json_text import describe
-from workloads.names import FILE_NAME, encodes, is_file_name
+from workloads.text import FILE_NAME, encodes, is_file_name
 
 MAX_FILE_BYTES = 256 << 20
 

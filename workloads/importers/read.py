@@ -7,20 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from workloads.compressed import unpack
 from workloads.errors import InputError
-from workloads.files import MAX_BYTES, read_bytes
+from workloads.files import MAX_BYTES, MODELS, read_bytes, unpack
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.fold import fold, with_shapes
-from workloads.importers.fuse import clusters
 from workloads.importers.ir import ModelGraph, all_nodes
-from workloads.importers.lower import lower
+from workloads.importers.lower import clusters, lower
 from workloads.importers.uncounted import Uncounted, account, amount, counted, names, on_constants
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
 from workloads.importers.work import has_matrices, unknown_work, writes_a_part
-from workloads.names import as_file_name, visible
-from workloads.validate import check
-from workloads.workload import Op, Workload
+from workloads.text import as_file_name, visible
+from workloads.workload import Op, Workload, check
 
 MAX_ELEMENTS = 2**64
 """Of a tensor: what is computed from it still fits a float, and sizes are judged by the workload's own limits."""
@@ -163,14 +160,6 @@ def _check_sizes(graph: ModelGraph, source: str) -> None:
         raise InputError(f"{source}: tensor {large!r}: expected at most {MAX_ELEMENTS} elements, found more")
 
 
-SUFFIXES = (".onnx", ".onnx.gz", ".pt2")
-
-
-def is_model(file: str) -> bool:
-    """Whether a file's name ends like a model's."""
-    return file.lower().endswith(SUFFIXES)
-
-
 def read(
     file: str,
     dimensions: Mapping[str, int] | None = None,
@@ -203,5 +192,5 @@ def read(
 def stem(file: str) -> str:
     """The name of a model: its file's, without the ending."""
     name = PurePath(file).name
-    ending = max((s for s in SUFFIXES if name.lower().endswith(s)), key=len, default="")
+    ending = max((s for s in MODELS if name.lower().endswith(s)), key=len, default="")
     return name[: len(name) - len(ending)]

@@ -15,10 +15,8 @@ from dataclasses import fields
 from typing import Any
 
 from workloads.errors import InputError
-from workloads.json_columns import read_rows
-from workloads.json_text import describe, judge, parse_object
-from workloads.programs.check import check
-from workloads.programs.program import Buffer, Instruction, Program, Tensor
+from workloads.json_text import describe, judge, parse_object, read_rows
+from workloads.programs.program import Buffer, Instruction, Program, Tensor, check
 
 KIND = "program"
 VERSION = 1

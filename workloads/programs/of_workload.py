@@ -21,8 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workloads.programs.builder import ProgramBuilder
-from workloads.programs.program import Program
+from workloads.programs.program import Program, ProgramBuilder
 from workloads.workload import Op, Workload
 
 _MOVES = frozenset(("concat", "split", "transpose", "reshape", "upsample", "embedding"))

@@ -22,11 +22,10 @@ from functools import partial
 
 from workloads.workload import Workload
 from workloads.zoo.bert_large import bert_large
-from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, vgg16
+from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, unet, vgg16
 from workloads.zoo.decoder import DECODERS
 from workloads.zoo.mcm87 import MCM87
 from workloads.zoo.transformer import bert, gpt2
-from workloads.zoo.unet import unet
 
 ZOO: dict[str, Callable[..., Workload]] = {
     "resnet18": partial(resnet, 18),

@@ -12,8 +12,7 @@ from inspect import Parameter, Signature, signature
 from math import prod
 from typing import ParamSpec
 
-from workloads.validate import MAX_OPS, check
-from workloads.workload import Edge, Gemm, Op, Shape3, Workload
+from workloads.workload import MAX_OPS, Edge, Gemm, Op, Shape3, Workload, check
 from workloads.zoo.vector_ops import VECTOR_OPS
 
 P = ParamSpec("P")

@@ -12,9 +12,38 @@ Deviations:
 - ResNet bottlenecks halve the resolution in their 3x3 convolution (known as v1.5), as today's libraries do.
 - AlexNet has no local response normalisation, as today's libraries have it.
 - Every classifier ends with a softmax.
+
+DenseNet: every layer reads all before it in its block.
+
+Source: Huang et al., "Densely Connected Convolutional Networks", 2017, table 1, and section 4 for CIFAR (BC).
+
+Deviations:
+- What a layer reads is the concatenation of the one before and its output, as libraries write it: each concatenation is
+  an op, so that no op has more than two readers.
+- The batch norm before a layer's 1x1 convolution reads such a concatenation, which others read, too: it is an op of its
+  own with its relu. The one between the two convolutions is folded into the first.
+
+EfficientNet, and the blocks that it shares with other networks for phones.
+
+Source: Tan and Le, "EfficientNet", 2019, table 1 (B0), scaled as its section 3.3 says.
+
+Deviations:
+- Batch norms are folded, activations and residual sums are part of the convolution before them.
+- Squeeze and excitation is four ops (pooling, two layers, product); its layers are counted as matmuls.
+
+U-Net: an encoder and a decoder joined by skips that stay alive for most of the network.
+
+Source: Ronneberger, Fischer and Brox, "U-Net: Convolutional Networks for Biomedical Image Segmentation",
+2015, figure 1.
+
+Deviations:
+- Activations are fused into the convolutions; the crop of a skip is the part that the concatenation reads.
+- The softmax over the pixels belongs to the training loss and is left out.
 """
 
 from __future__ import annotations
+
+from math import ceil
 
 from workloads.workload import Workload
 from workloads.zoo.builder import Builder, Tensor, network, variant_name
@@ -162,3 +191,180 @@ def multiple_of_8(channels: float) -> int:
     """The nearest multiple of 8, at least 8, and never more than 10% below."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest + 8 if nearest < 0.9 * channels else nearest
+
+
+_DENSENETS = {
+    121: (32, (6, 12, 24, 16)),
+    169: (32, (6, 12, 32, 32)),
+    201: (32, (6, 12, 48, 32)),
+}
+"""Depth -> growth rate, layers of the blocks."""
+
+
+@network
+def densenet(depth: int, *, batch: int = 1, resolution: int = 224, classes: int = 1000) -> Workload:
+    """DenseNet-BC of `depth` layers.
+
+    Raises ValueError for a depth other than 121, 169, 201.
+    """
+    if depth not in _DENSENETS:
+        raise ValueError(f"depth: expected one of {', '.join(map(str, _DENSENETS))}, received {depth}")
+    growth, blocks = _DENSENETS[depth]
+    net = Builder(batch)
+    x = net.conv("conv1", net.input((resolution, resolution, 3)), 2 * growth, 7, stride=2, act="relu")
+    x = net.max_pool("maxpool", x, 3, 2, 1)
+    x = _blocks(net, x, blocks, growth)
+    return net.build("densenet", [classifier(net, x, classes)], "Huang et al. 2017, int8")
+
+
+@network
+def densenet_cifar(depth: int, *, growth: int = 12, batch: int = 1, classes: int = 10) -> Workload:
+    """DenseNet-BC of `depth` = 6n + 4 layers for 32x32 pixels: three blocks of n layers of two convolutions.
+
+    Raises ValueError for another depth.
+    """
+    if depth < 10 or depth % 6 != 4:
+        raise ValueError(f"depth: expected 6n + 4, received {depth}")
+    net = Builder(batch)
+    x = net.conv("conv1", net.input((32, 32, 3)), 2 * growth, 3)
+    x = _blocks(net, x, ((depth - 4) // 6,) * 3, growth)
+    return net.build("densenet_cifar", [classifier(net, x, classes)], "Huang et al. 2017, CIFAR-10, int8")
+
+
+def _blocks(net: Builder, x: Tensor, blocks: tuple[int, ...], growth: int) -> Tensor:
+    for number, layers in enumerate(blocks, start=1):
+        for layer in range(layers):
+            prefix = f"block{number}.{layer}"
+            y = _norm(net, f"{prefix}.norm", x)
+            y = net.conv(f"{prefix}.conv1", y, 4 * growth, 1, act="relu")
+            y = net.conv(f"{prefix}.conv2", y, growth, 3)
+            x = net.concat(f"{prefix}.concat", [x, y])
+        x = _norm(net, f"norm{number}", x)
+        if number < len(blocks):
+            x = net.conv(f"transition{number}.conv", x, x.shape[2] // 2, 1)
+            half = (x.shape[0] // 2, x.shape[1] // 2)
+            x = net.add(
+                f"transition{number}.pool",
+                "pool",
+                [x],
+                (*half, x.shape[2]),
+                vector_ops=net.batch * x.elements,
+            )
+    return x
+
+
+def _norm(net: Builder, name: str, x: Tensor) -> Tensor:
+    return net.pointwise(name, "norm", [x], "batchnorm", weights=2 * x.shape[2])
+
+
+_EFFICIENTNET = (
+    (1, 3, 1, 16, 1),
+    (6, 3, 2, 24, 2),
+    (6, 5, 2, 40, 2),
+    (6, 3, 2, 80, 3),
+    (6, 5, 1, 112, 3),
+    (6, 5, 2, 192, 4),
+    (6, 3, 1, 320, 1),
+)
+"""Expansion, kernel, stride, channels, blocks."""
+
+
+@network
+def efficientnet(
+    *, width: float = 1.0, depth: float = 1.0, resolution: int = 224, batch: int = 1, classes: int = 1000
+) -> Workload:
+    """EfficientNet; `width` multiplies channels, `depth` blocks (rounded up)."""
+    net = Builder(batch)
+    x = net.input((resolution, resolution, 3))
+    x = net.conv("conv_first", x, multiple_of_8(32 * width), 3, stride=2, act="swish")
+    for i, (expansion, kernel, stride, channels, blocks) in enumerate(_EFFICIENTNET, start=1):
+        for block in range(ceil(blocks * depth)):
+            hidden, squeezed = expansion * x.shape[2], max(1, x.shape[2] // 4)
+            step = stride if block == 0 else 1
+            out = multiple_of_8(channels * width)
+            x = inverted_block(net, f"stage{i}.{block}", x, hidden, out, kernel, step, "swish", squeezed)
+    x = net.conv("conv_last", x, 4 * x.shape[2], 1, act="swish")
+    return net.build("efficientnet", [classifier(net, x, classes)], "Tan and Le 2019, int8")
+
+
+def excite(
+    net: Builder, prefix: str, x: Tensor, squeezed: int, *, gate: str = "sigmoid", skip: Tensor | None = None
+) -> Tensor:
+    """Squeeze and excitation, four ops: pooling, two layers, and the product (with the sum and relu of a block)."""
+    y = net.average_pool(f"{prefix}.pool", x)
+    y = net.dense(f"{prefix}.reduce", y, squeezed, act="relu")
+    y = net.dense(f"{prefix}.expand", y, x.shape[2], act=gate)
+    if skip is None:
+        return net.pointwise(f"{prefix}.scale", "elementwise", [x, y], "scale")
+    return net.pointwise(f"{prefix}.scale", "elementwise", [x, y, skip], "batchnorm")
+
+
+def inverted_block(
+    net: Builder,
+    prefix: str,
+    x: Tensor,
+    hidden: int,
+    channels: int,
+    kernel: int,
+    stride: int,
+    act: str,
+    squeezed: int = 0,
+    gate: str = "sigmoid",
+) -> Tensor:
+    """Inverted residual: expand, depthwise, squeeze and excite where `squeezed`, project."""
+    y = net.conv(f"{prefix}.expand", x, hidden, 1, act=act) if hidden != x.shape[2] else x
+    y = net.conv(f"{prefix}.depthwise", y, hidden, kernel, stride=stride, groups=hidden, act=act)
+    if squeezed:
+        y = excite(net, f"{prefix}.se", y, squeezed, gate=gate)
+    skip = x if stride == 1 and x.shape[2] == channels else None
+    return net.conv(f"{prefix}.project", y, channels, 1, skip=skip)
+
+
+@network
+def unet(
+    *,
+    batch: int = 1,
+    resolution: int = 572,
+    width: int = 64,
+    depth: int = 4,
+    channels: int = 1,
+    classes: int = 2,
+    padded: bool = False,
+) -> Workload:
+    """U-Net of `depth` poolings, `width` feature maps at the top; `padded` convolutions keep the size.
+
+    Raises ValueError for a resolution that is odd before one of the poolings.
+    """
+    net = Builder(batch)
+    pad = 1 if padded else 0
+    x = net.input((resolution, resolution, channels))
+    skips: list[Tensor] = []
+    for level in range(depth):
+        x = _two_convs(net, f"down{level}", x, width * 2**level, pad)
+        if x.shape[0] % 2:
+            raise ValueError(
+                f"resolution: expected an even size before pooling {level}, received {resolution} "
+                f"({x.shape[0]} there)"
+            )
+        skips.append(x)
+        x = net.max_pool(f"down{level}.pool", x, 2, 2)
+    x = _two_convs(net, "bottom", x, width * 2**depth, pad)
+    for level in reversed(range(depth)):
+        x = net.up_conv(f"up{level}.up", x, width * 2**level, 2)
+        x = _concat(net, f"up{level}.concat", skips[level], x)
+        x = _two_convs(net, f"up{level}", x, width * 2**level, pad)
+    x = net.conv("classifier", x, classes, 1)
+    return net.build("unet", [x], "Ronneberger et al. 2015, int8")
+
+
+def _two_convs(net: Builder, prefix: str, x: Tensor, channels: int, pad: int) -> Tensor:
+    x = net.conv(f"{prefix}.conv1", x, channels, 3, pad=pad, act="relu")
+    return net.conv(f"{prefix}.conv2", x, channels, 3, pad=pad, act="relu")
+
+
+def _concat(net: Builder, name: str, skip: Tensor, x: Tensor) -> Tensor:
+    """The centre of the skip and x, channel after channel."""
+    size_x, size_y, channels = x.shape
+    cropped = skip.part((size_x, size_y, skip.shape[2]))
+    ofm = (size_x, size_y, cropped.shape[2] + channels)
+    return net.pointwise(name, "concat", [cropped, x], "copy", ofm=ofm)

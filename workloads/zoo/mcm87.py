@@ -40,10 +40,9 @@ from importlib import import_module, resources
 from inspect import signature
 from types import MappingProxyType
 
-from workloads.compressed import unpack
 from workloads.errors import InputError
-from workloads.files import PACKED
-from workloads.nearest import hint
+from workloads.files import PACKED, unpack
+from workloads.text import hint
 from workloads.workload import Workload
 from workloads.zoo.builder import variant_name
 
@@ -110,12 +109,12 @@ _FAMILIES = {
 }
 _BUILT: dict[str, tuple[str, tuple[int, ...], dict[str, float]]] = {
     **{f"resnet{depth}": ("cnn.resnet", (depth,), {}) for depth in (18, 34, 50, 101, 152)},
-    **{f"densenet{depth}": ("densenet.densenet", (depth,), {}) for depth in (121, 169, 201)},
-    "densenet100_cifar": ("densenet.densenet_cifar", (100,), {}),
+    **{f"densenet{depth}": ("cnn.densenet", (depth,), {}) for depth in (121, 169, 201)},
+    "densenet100_cifar": ("cnn.densenet_cifar", (100,), {}),
     "mobilenet_v2": ("cnn.mobilenet_v2", (), {}),
-    "efficientnet_b0": ("efficientnet.efficientnet", (), {}),
-    "efficientnet_b1": ("efficientnet.efficientnet", (), {"depth": 1.1, "resolution": 240}),
-    "efficientnet_b4": ("efficientnet.efficientnet", (), {"width": 1.4, "depth": 1.8, "resolution": 380}),
+    "efficientnet_b0": ("cnn.efficientnet", (), {}),
+    "efficientnet_b1": ("cnn.efficientnet", (), {"depth": 1.1, "resolution": 240}),
+    "efficientnet_b4": ("cnn.efficientnet", (), {"width": 1.4, "depth": 1.8, "resolution": 380}),
     "unet_small": ("unet.unet", (), {"resolution": 256, "width": 32, "depth": 3, "padded": True}),
     "unet_deep": ("unet.unet", (), {"resolution": 256, "width": 16, "depth": 5, "padded": True}),
 }

@@ -29,8 +29,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import START, Proposals, proposals
 from egrl.methods import policy_fit
 from egrl.methods.egrl.config import LearnerConfig
 from egrl.methods.egrl.first_population import Parts, first_population

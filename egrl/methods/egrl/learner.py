@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.failure import RunFailure
 from hwsim.problem import Keys, Mapping16
 from policies.store import StoredPolicy
 from policies.weight_vector import Weights
+from workloads.errors import RunFailure
 
 LEARNER_SOURCE = "learner"
 """The source of a learner's own rollouts in the archive."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.keys import SAMPLE
 from egrl.core.method import Context
 from egrl.methods import policy_fit
 from egrl.methods.egrl.first_population import Parts
 from egrl.methods.egrl.learner import Learner, finite
 from egrl.methods.egrl.ranking import Ranking
+from hwsim.keys import SAMPLE
 from hwsim.mappings import sample
 from hwsim.problem import Evaluation, Mapping16
 from population.population import Population

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.keys import SAMPLE
+from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context
-from egrl.core.proposals import Proposals, proposals
 from egrl.methods.credit import PROFILE_MODEL, Member, RoundShare
-from egrl.methods.placed import placed_by_rules
+from egrl.methods.players import placed_by_rules
 from egrl.methods.profile_model.choice import Belief, ProfileModel
 from egrl.methods.profile_model.data import Measured
 from hwsim.family import HasFamily
+from hwsim.keys import SAMPLE
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Floats, Mapping16, Status
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
 from egrl.methods.rank.config import RankConfig

@@ -24,8 +24,7 @@ from typing_extensions import Doc
 
 from egrl.methods.credit import Credit
 from egrl.methods.twin.data import closeness, gather
-from egrl.methods.twin.inference import Scales
-from egrl.methods.twin.posterior import Beliefs, Posterior, fit
+from egrl.methods.twin.inference import Beliefs, Posterior, Scales, fit
 from hwsim.family import Family, Limits, Model
 from hwsim.mappings import repair
 from hwsim.problem import Floats, Mapping16, Problem
@@ -242,10 +241,7 @@ class Proposer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        if "sizes" in state:
-            scales = Scales(**{name: float(size) for name, size in state["sizes"].items()})
-        else:  # of an earlier version
-            scales = Scales(profile=state.get("profile", Scales.profile)).with_logs(state["scales"])
+        scales = Scales(**{name: float(size) for name, size in state["sizes"].items()})
         self.beliefs = Beliefs(
             tuple(frozenset(effects) for effects in state["likely"]),
             scales,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from egrl.figures.drawing import Drawing, plain
+from egrl.figures.repetitions import Drawing, plain
 from egrl.runs.past_run import PastRun
 from workloads.errors import InputError
 

@@ -33,7 +33,7 @@ class Relations(NamedTuple):
     Attributes:
         edges: int64 [E, 2].
         order: int64 [N], nodes in an order in which every edge points forward: from the end, largest number first, so
-            that copies of a node (`hwsim/mcm/clones.py`) stand before their readers.
+            that copies of a node (`hwsim/mcm/network.py`) stand before their readers.
         out_start, out_edge: edges that leave a node, [N + 1] and [E].
         in_start, in_edge: edges that enter a node.
         single: bool [E], not doubled.

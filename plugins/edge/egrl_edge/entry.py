@@ -8,7 +8,7 @@ from egrl.core.registry import ProblemDefinition, ProblemEntry, memories_of, on_
 def _load() -> ProblemDefinition:
     from egrl_edge.banks.problem import BanksConfig, BanksProblem
     from hwsim.nnpi.chip import chip_names, describe, load_chip
-    from workloads.load_program import load_program
+    from workloads.load import load_program
 
     loaders, names = (load_program, load_chip), (chip_names, "edge")
     return on_chips("banks", BanksConfig, BanksProblem, loaders, names, (describe, memories_of))

@@ -8,7 +8,7 @@ import subjects
 from egrl_edge.banks.problem import BanksProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.problem import Problem
-from workloads.load_program import load_program
+from workloads.load import load_program
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "banks": lambda: BanksProblem(load_program("alexnet:backward=1"), load_chip("edge")),

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from egrl_edge.banks.problem import Banks, BanksProblem
 from hwsim.nnpi.chip import Chip, load_chip
 from workloads.errors import InputError
-from workloads.programs.check import check
-from workloads.programs.program import Buffer, Instruction, Program, Tensor
+from workloads.programs.program import Buffer, Instruction, Program, Tensor, check
 
 SLOW, FAST = 0, 1
 

@@ -8,7 +8,7 @@ import numpy as np
 from commands import refuse
 
 from edge_subjects import PROBLEMS
-from egrl.cli.list import entries
+from egrl.cli.listing import entries
 from egrl.cli.main import main
 from egrl.methods.profile_model.choice import profile_model_of
 from egrl.methods.profile_model.config import ProfileModelConfig

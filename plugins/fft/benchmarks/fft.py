@@ -22,7 +22,7 @@ from egrl_fft.default import default_plan
 from egrl_fft.grammar import Plan
 from egrl_fft.problem import FftProblem
 from egrl_fft.transform import Fft
-from hwsim.host import machine_name
+from hwsim.kernel_cache import machine_name
 from hwsim.mappings import sample_uniformly
 from hwsim.measure import Practice, interleave, loops
 

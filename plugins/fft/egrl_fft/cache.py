@@ -18,9 +18,8 @@ import os
 import re
 from pathlib import Path
 
-from hwsim.host import machine_name
-from workloads.atomic import replace_file
-from workloads.files import cache_folder
+from hwsim.kernel_cache import machine_name
+from workloads.files import cache_folder, replace_file
 
 
 def file_name() -> str:

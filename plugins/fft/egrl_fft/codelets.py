@@ -28,7 +28,7 @@ from typing import Any
 from egrl_fft import cache
 from egrl_fft.assembly import assembly
 from egrl_fft.instructions import Kind
-from hwsim.host import lanes
+from hwsim.kernel_cache import lanes
 
 OPTIMISATION = 2
 _ENGINES: list[Any] = []

@@ -14,7 +14,7 @@ from typing import Any
 
 from egrl_fft import cache
 from egrl_fft.measured import LIBRARY_VERSION
-from hwsim.host import machine_name
+from hwsim.kernel_cache import machine_name
 
 KIND, VERSION = "fft-costs", 1
 

@@ -16,7 +16,7 @@ def _load() -> ProblemDefinition:
         return FftProblem(load_size(workload), config)
 
     def described(name: str) -> dict[str, Any]:
-        from hwsim.host import machine_name
+        from hwsim.kernel_cache import machine_name
 
         return {"summary": f"problem fft: this machine ({machine_name()})"}
 

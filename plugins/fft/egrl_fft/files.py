@@ -45,7 +45,7 @@ def check_chip(name: str) -> None:
 def run_files(size: int) -> Mapping[str, str]:
     """The size, and the machine on which it is measured, as text, by file name."""
     from egrl_fft.measured import LIBRARY_VERSION
-    from hwsim.host import machine_name
+    from hwsim.kernel_cache import machine_name
 
     dft = json.dumps({"kind": KIND, "version": VERSION, "size": size}) + "\n"
     machine = f'kind = "machine"\nversion = 1\nname = "{machine_name()}"\nlibrary = {LIBRARY_VERSION}\n'

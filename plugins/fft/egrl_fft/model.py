@@ -17,7 +17,7 @@ from egrl_fft.grammar import Plan
 from egrl_fft.instructions import ARGUMENTS, Begin, Call, View
 from egrl_fft.lowering import lower
 from egrl_fft.symbols import Graph, dft
-from hwsim.host import lanes
+from hwsim.kernel_cache import lanes
 
 BYTES = 16
 NEAR_BYTES = 24 << 10

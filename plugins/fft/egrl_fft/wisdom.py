@@ -18,7 +18,7 @@ from egrl_fft.cache import set_aside, wisdom_path, write
 from egrl_fft.grammar import Plan
 from egrl_fft.measured import LIBRARY_VERSION
 from egrl_fft.notation import parse
-from hwsim.host import machine_name
+from hwsim.kernel_cache import machine_name
 from workloads.errors import InputError, Notice
 from workloads.files import read_text
 from workloads.json_text import parse_document

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from egrl_fft.grammar import Plan
 from egrl_fft.instructions import ARGUMENTS, CODELET, Begin, Call, End, Kind, Loop, Twiddle, View
-from hwsim.host import lanes
+from hwsim.kernel_cache import lanes
 
 Transform = Callable[[Plan, NDArray[np.complex128]], NDArray[np.complex128]]
 """A DFT of complex128 [n] by a plan."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from commands import refuse
 
-from egrl.cli.list import known
+from egrl.cli.listing import known
 from egrl.cli.main import main
 from egrl.methods import find_method
 from egrl.problems import find_problem

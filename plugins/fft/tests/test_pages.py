@@ -9,7 +9,7 @@ from commands import module_of
 from pages import block, blocks, commands, words
 
 from egrl.cli.main import main
-from egrl.reproduction.shared import shipped
+from egrl.reproduction import shipped
 from egrl_fft.paper import report
 
 PLUGIN = Path(__file__).resolve().parents[1]

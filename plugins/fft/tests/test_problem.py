@@ -16,7 +16,7 @@ from egrl_fft.model import seconds
 from egrl_fft.notation import parse
 from egrl_fft.problem import FftConfig, FftProblem
 from egrl_fft.race import PlanRace
-from hwsim.host import machine_name
+from hwsim.kernel_cache import machine_name
 from hwsim.problem import Status
 from workloads.errors import InputError, Notice
 

@@ -11,9 +11,8 @@ import pytest
 from commands import refuse, refused_figure
 
 from egrl.cli.main import main
-from egrl.core.archive import Archive
-from egrl.core.proposals import proposals
-from egrl.core.state import Champion, SearchState
+from egrl.core.archive import Archive, proposals
+from egrl.core.loop import Champion, SearchState
 from egrl.runs.champion import Raced, race_the_best
 from egrl_fft import wisdom
 from egrl_fft.derivation import PlanGraph

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from egrl.figures.drawing import Drawing, plain
+from egrl.figures.repetitions import Drawing, plain
 from egrl.runs.past_run import PastRun
 from mlsys2026.judge import replay
 from mlsys2026.problem import Mlsys2026

@@ -25,7 +25,7 @@ from typing import Any
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.json_text import describe, parse_object
-from workloads.names import FILE_NAME, as_file_name, is_file_name
+from workloads.text import FILE_NAME, as_file_name, is_file_name
 
 KIND = "contest instance"
 MAX_FILE_BYTES = 1 << 26

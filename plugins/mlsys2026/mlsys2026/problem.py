@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from hwsim.capabilities import Solution
-from hwsim.observe import choice_columns
+from hwsim.mappings import choice_columns
 from hwsim.problem import (
     About,
     Baseline,

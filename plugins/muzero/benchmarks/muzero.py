@@ -31,7 +31,7 @@ from egrl_muzero.method import DEFINITION, game_of
 from egrl_muzero.model import LearnedModel
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.problem import MmapProblem
-from workloads.load_program import load_program
+from workloads.load import load_program
 
 
 def agent_of(problem: MmapProblem, settings: PlayConfig, threads: int) -> Agent:

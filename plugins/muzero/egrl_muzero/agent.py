@@ -13,7 +13,7 @@ Both halves of a slice begin with the same networks and know nothing of each oth
 (`--threads 2`) or one after the other, for the same result.
 
 Deviations:
-- The best games are revised by the rules (`egrl.methods.revise.reviser`); some slots imitate the best one
+- The best games are revised by the rules (`egrl.methods.revise`); some slots imitate the best one
   (`Shown`).
 - Rewards and values are relative to a potential (`egrl_muzero.potential`), which makes the penalty of a
   backup local.
@@ -36,8 +36,7 @@ import torch
 from numpy.typing import NDArray
 
 from egrl.core.method import Context, ModelUse
-from egrl.methods.revise.elites import Elites, Finished
-from egrl.methods.revise.reviser import NO_SLOT, Reviser
+from egrl.methods.revise import NO_SLOT, Elites, Finished, Reviser
 from egrl_muzero.config import PlayConfig
 from egrl_muzero.fitting import shapes
 from egrl_muzero.learner import MuZeroLearner

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Le, Lt
 from typing_extensions import Doc
 
-from egrl.methods.revise.reviser import ReviseConfig
+from egrl.methods.revise import ReviseConfig
 from egrl_muzero.learner import MuZeroLearnerConfig
 from egrl_muzero.networks import MuZeroConfig
 from hwsim.stepwise import View
@@ -131,8 +131,8 @@ class PlayConfig:
         Le(65536),
         Doc("slots per problem that play the best game so far again; the agent learns from them"),
     ] = 4
-    revise: Annotated[ReviseConfig, Doc("how the best games are revised (`egrl.methods.revise.reviser`)")] = (
-        field(default_factory=ReviseConfig)
+    revise: Annotated[ReviseConfig, Doc("how the best games are revised (`egrl.methods.revise`)")] = field(
+        default_factory=ReviseConfig
     )
     potential_rate: Annotated[
         float,

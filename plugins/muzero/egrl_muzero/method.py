@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
-from egrl.methods.revise.elites import whole
+from egrl.methods.revise import whole
 from egrl_muzero.agent import Agent
 from egrl_muzero.config import PAPER, PlayConfig
 from egrl_muzero.fitting import check_names, game_of, policy_of, weights_of

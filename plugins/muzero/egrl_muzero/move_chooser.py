@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from egrl.core.keys import run_keys
 from egrl.core.method import Context
 from egrl_muzero.config import PlayConfig
 from egrl_muzero.mcts import Gumbel, Policy, Puct, Result, Root, search
@@ -24,7 +23,7 @@ from egrl_muzero.model import LearnedModel, TrueModel, priors
 from egrl_muzero.networks import MuZeroNet
 from egrl_muzero.potential import Potential
 from egrl_muzero.table import Seen, Table
-from hwsim.keys import derive
+from hwsim.keys import derive, run_keys
 from hwsim.problem import Floats, Keys
 from hwsim.stepwise import Game
 

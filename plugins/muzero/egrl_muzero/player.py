@@ -15,7 +15,7 @@ import numpy as np
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
-from egrl.methods.revise.elites import whole
+from egrl.methods.revise import whole
 from egrl_muzero.agent import Agent
 from egrl_muzero.config import PlayConfig
 from egrl_muzero.fitting import check_names, game_of, weights_of

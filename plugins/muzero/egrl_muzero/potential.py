@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from egrl.methods.revise.elites import order
+from egrl.methods.revise import order
 from hwsim.problem import Floats
 from hwsim.stepwise import Game
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.method import ModelUse
-from egrl.methods.revise.elites import Finished, order
+from egrl.methods.revise import Finished, order
 from egrl_muzero.mcts.embeddings import map_leaves
 from hwsim.problem import Floats
 from hwsim.stepwise import Game

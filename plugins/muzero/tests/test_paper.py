@@ -18,11 +18,11 @@ import pytest
 from commands import run_here
 
 from egrl.cli.main import main
-from egrl.compare import runs as comparison_runs
+from egrl.compare import report as report_module
 from egrl.methods.players import Policies
-from egrl.reproduction.shared import images, run_comparison
+from egrl.reproduction import images, run_comparison
 from egrl.runs.past_run import PastRun
-from egrl.transfer.pretrain.options import PretrainOptions
+from egrl.transfer.validation import PretrainOptions
 from egrl_muzero.paper import run as mmap_run
 from egrl_muzero.paper import several
 from egrl_muzero.paper.numbers import problem_of
@@ -64,7 +64,7 @@ def here() -> Iterator[None]:
         return PretrainOptions(*given, evals=EVALS, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison_runs, "run_all", run_here)
+        patch.setattr(report_module, "run_all", run_here)
         patch.setattr(mmap_run, "run_comparison", compared)
         patch.setattr(several, "PretrainOptions", trained)
         yield

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agents import agent, games, settings
-from egrl.methods.revise.reviser import NO_SLOT
+from egrl.methods.revise import NO_SLOT
 from egrl_muzero.agent import Shown
 from subjects import PROBLEMS
 

@@ -12,7 +12,6 @@ import pytest
 from commands import refuse
 
 from egrl.cli.main import main
-from egrl.runs import policies as saved_policies
 from egrl.transfer import zero_shot as transfer
 from muzero_subjects import SMALL
 from policies.store import load_policy, save_policy
@@ -47,7 +46,7 @@ def pretrained(tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_a_saved_agent_plays_one_game_of_another_program_the_same_each_time(trained):
-    source = saved_policies.read(trained)
+    source = transfer.read_policies(trained)
     [problem] = transfer.build_targets(source, ["vgg16"])
     rows = [transfer.load(source.steps).greedy(problem) for _ in range(2)]
     assert rows[0].shape == (2, len(problem.space.nodes), 1)
@@ -60,7 +59,7 @@ def test_a_saved_agent_plays_one_game_of_another_program_the_same_each_time(trai
 
 def test_what_was_learned_is_what_plays(trained, tmp_path):
     """The policies of two generations differ; with the same weights they play the same."""
-    source = saved_policies.read(trained)
+    source = transfer.read_policies(trained)
     [problem] = transfer.build_targets(source, ["alexnet:backward=1"])
     first, last = (load_policy(step.path) for step in source.steps)
     loud = {name: array * (-400 if name == "heads.weight" else 1) for name, array in last.weights.items()}

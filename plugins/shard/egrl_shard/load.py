@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl_shard.sharding import MOST_STRATEGIES, Sharding, check
-from workloads.compressed import check_values, pack, unpack
 from workloads.errors import InputError
-from workloads.files import read_bytes
+from workloads.files import check_values, pack, read_bytes, unpack
 from workloads.json_text import describe, parse_object
-from workloads.names import FILE_NAME, as_file_name, is_file_name
+from workloads.text import FILE_NAME, as_file_name, is_file_name
 
 KIND = "sharding instance"
 MAX_FILE_BYTES = 1 << 29

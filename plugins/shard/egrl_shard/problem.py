@@ -34,7 +34,7 @@ from egrl_shard.solving import ShardSolving
 from egrl_shard.tables import build_tables
 from hwsim.capabilities import Occupancy, Solution
 from hwsim.explanation import Breakdown, Holder, Payer
-from hwsim.observe import choice_columns
+from hwsim.mappings import choice_columns
 from hwsim.problem import (
     UNPROVED,
     About,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from egrl.reproduction.shared import shipped
+from egrl.reproduction import shipped
 from egrl_shard.paper import report
 
 PLUGIN = Path(__file__).resolve().parents[1]

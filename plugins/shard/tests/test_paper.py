@@ -13,16 +13,14 @@ import pytest
 from commands import refuse
 
 from egrl import api
-from egrl.core.failure import RunFailure
-from egrl.reproduction.processes import Call
-from egrl.reproduction.shared import images
+from egrl.reproduction import Call, images
 from egrl_shard.paper import run as shard_run
 from egrl_shard.paper.plan import Plan
 from egrl_shard.paper.published import RESULTS
 from egrl_shard.paper.report import report, score
 from egrl_shard.paper.run import reproduce, seconds
 from make_sharding import make
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
 
 
 @pytest.fixture(scope="module")

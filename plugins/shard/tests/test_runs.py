@@ -11,7 +11,7 @@ import pytest
 from commands import refuse, run_here
 
 from egrl.cli.main import main
-from egrl.compare import runs as comparison_runs
+from egrl.compare import report as report_module
 from make_sharding import make
 
 
@@ -85,7 +85,7 @@ def test_a_bound_is_proved_and_told_in_cost_units(instance, capsys):
 
 
 def test_methods_are_compared_on_it(instance, tmp_path, monkeypatch):
-    monkeypatch.setattr(comparison_runs, "run_all", run_here)
+    monkeypatch.setattr(report_module, "run_all", run_here)
     argv = ["compare", "--problem", "shard", "--workload", str(instance), "--methods", "annealing,random"]
     assert main([*argv, "--seeds", "1", "--evals", "42", "--out", str(tmp_path / "c"), "--quiet"]) == 0
     found = json.loads((tmp_path / "c" / "comparison.json").read_text())

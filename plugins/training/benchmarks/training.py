@@ -40,9 +40,9 @@ from torch._functorch import partitioners as torch_partitioners
 from torch._inductor import custom_graph_pass
 
 import egrl
-from analysis.means import geometric_mean
+from analysis.transfer import geometric_mean
 from benchmarks.lines import Lines
-from egrl.reproduction.shared import mean_interval
+from egrl.reproduction import mean_interval
 from egrl_training.pytorch.capture import capture_joint
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.times import Times

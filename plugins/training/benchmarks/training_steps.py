@@ -29,7 +29,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 import egrl_training
 from benchmarks.lines import Lines
-from egrl.reproduction.shared import mean_interval
+from egrl.reproduction import mean_interval
 from egrl_training.pytorch.peak import peak_of
 from egrl_training.pytorch.times import DRAWS
 from egrl_training.pytorch.timing import now

@@ -23,7 +23,7 @@ from benchmarks.training_models import training
 
 import egrl
 from benchmarks.lines import Lines
-from egrl.reproduction.shared import mean_interval
+from egrl.reproduction import mean_interval
 from egrl_training.pytorch.board import Board
 from egrl_training.pytorch.capture import capture_joint
 from egrl_training.pytorch.plan import plan_of

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from egrl.cli.names import OneOf
-from egrl.cli.output import output_file
+from egrl.cli.output import OneOf, output_file
 from egrl.runs.text import counted
 from egrl_training.quiet import no_prints
 from workloads.errors import InputError

@@ -15,13 +15,10 @@ import pytest
 from commands import refuse
 
 import egrl
-from egrl.calibrate import design, fit
-from egrl.calibrate.calibration import calibrate
-from egrl.calibrate.design import measure_some
-from egrl.calibrate.fit import Stack
-from egrl.calibrate.measured import Network
-from egrl.calibrate.measured import networks as networks_of
-from egrl.calibrate.report import _errors
+from egrl.calibrate import calibration, fit
+from egrl.calibrate.calibration import _errors, calibrate, measure_some
+from egrl.calibrate.fit import Network, Stack
+from egrl.calibrate.fit import networks as networks_of
 from egrl.cli.main import main
 from egrl.runs.past_run import PastRun
 from hwsim.family import Estimate, Model, PartTimes
@@ -332,17 +329,17 @@ def test_a_design_lowers_the_variance_most_step_by_step_and_is_new(networks):
         to = covariance[:, chosen]
         return float(np.trace(covariance - to @ np.linalg.solve(part, to.T)))
 
-    order = design.greedy(covariance, noise, 5).tolist()
+    order = calibration.greedy(covariance, noise, 5).tolist()
     assert len(set(order)) == 5
     assert left(order[:1]) == pytest.approx(min(left([k]) for k in range(len(rows))))
     second = [left([order[0], k]) for k in range(len(rows)) if k != order[0]]
     assert left(order[:2]) == pytest.approx(min(second))
 
     apart = np.array([[1.5, 0.0, 0.0], [0.0, 1.0, 0.95], [0.0, 0.95, 1.0]])
-    assert design.greedy(apart, 0.1, 2).tolist() == [1, 0], (
+    assert calibration.greedy(apart, 0.1, 2).tolist() == [1, 0], (
         "one of two that are alike says more than one alone"
     )
-    chosen = design.choose(few, 9, 0)
+    chosen = calibration.choose(few, 9, 0)
     assert sum(map(len, chosen)) == 9
     for network, new in zip(few, chosen, strict=True):
         assert not {row.tobytes() for row in new} & {row.tobytes() for row in network.mapping}

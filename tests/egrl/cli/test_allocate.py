@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from commands import refuse
 
-from egrl.cli.allocate import failure
+from egrl.cli.handover import failure
 from egrl.cli.main import main
-from egrl.runs import allocation
+from egrl.runs import export
 from egrl.runs.past_run import PastRun
 from hwsim.allocation.judge import judge
 from toys import TOYS
@@ -103,7 +103,7 @@ def test_csv_has_the_rows_of_the_document(run, tmp_path, capsys):
     report = json.loads(capsys.readouterr().out)
     with out.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert list(rows[0]) == list(allocation.COLUMNS)
+    assert list(rows[0]) == list(export.COLUMNS)
     assert rows == [{key: str(value) for key, value in tensor.items()} for tensor in report["tensors"]]
     assert not (run / "allocation.json").exists()
     assert main(["allocate", str(run), "--format", "csv"]) == 0
@@ -249,4 +249,4 @@ def test_wrong_input_is_one_line(run, tmp_path, capsys):
 def test_a_problem_without_lifetimes_says_so_in_one_line(name):
     problem = TOYS[name]()
     with pytest.raises(InputError, match=r"^allocate: expected a problem with lifetimes of tensors"):
-        allocation.allocate(problem, problem.space.initial, 64, 1.0, 0)
+        export.allocate(problem, problem.space.initial, 64, 1.0, 0)

@@ -7,7 +7,7 @@ from functools import reduce
 from pathlib import Path
 
 from egrl.core import typed_tables
-from egrl.methods.portfolio.named import EgrlConfig
+from egrl.methods.portfolio import EgrlConfig
 
 DOCS = Path(__file__).parents[3] / "docs" / "explanations"
 

@@ -17,7 +17,7 @@ from onnx import helper
 
 from egrl.cli.main import main
 from egrl.problems import build_problem
-from egrl.runs import allocation, mapping_export
+from egrl.runs import export
 from egrl.runs.past_run import PastRun
 from onnx_models import Net
 from workloads.load import load
@@ -158,7 +158,7 @@ def test_the_table_has_a_row_a_tensor(run, tmp_path):
 
 def test_tensors_of_a_memory_that_cannot_be_packed_have_no_address(run, tmp_path, capsys, monkeypatch):
     """A run's own mapping is packed easily, so the packing of one memory is said to stick out."""
-    whole = allocation.allocate
+    whole = export.allocate
 
     def sticking_out(*args):
         return [
@@ -168,7 +168,7 @@ def test_tensors_of_a_memory_that_cannot_be_packed_have_no_address(run, tmp_path
             for memory in whole(*args)
         ]
 
-    monkeypatch.setattr(allocation, "allocate", sticking_out)
+    monkeypatch.setattr(export, "allocate", sticking_out)
     out = tmp_path / "m.csv"
     assert main(["export", str(run), "-o", str(out)]) == 0
     said = capsys.readouterr().err
@@ -295,9 +295,9 @@ def test_no_name_is_a_formula_in_a_table(tmp_path):
     (tmp_path / "strange.json").write_text(json.dumps(document))
     problem = build_problem("nnpi", str(tmp_path / "strange.json"), "", ())
     mapping = problem.baseline.mapping
-    packed = allocation.allocate(problem, mapping, 64, 1.0, 0)
-    report = allocation.document(problem, "strange", packed, 64)
-    for text in (mapping_export.to_csv(problem, mapping), allocation.csv_of(report)):
+    packed = export.allocate(problem, mapping, 64, 1.0, 0)
+    report = export.document(problem, "strange", packed, 64)
+    for text in (export.to_csv(problem, mapping), export.csv_of(report)):
         rows = list(csv.reader(text.splitlines()))
         cells = {cell for row in rows for cell in row}
         assert {"'" + name for name in names.values()} <= cells

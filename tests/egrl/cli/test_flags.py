@@ -74,7 +74,7 @@ def test_a_program_gets_the_log_by_the_standard_library(caplog):
 def test_a_comparison_takes_generations_and_hands_workers_to_its_runs(tmp_path, monkeypatch, capsys):
     jobs = []
     monkeypatch.setattr(
-        "egrl.compare.runs.run_all",
+        "egrl.compare.report.run_all",
         lambda given, at_once, say: jobs.extend(given) or run_here(given, at_once, say),
     )
     argv = [

@@ -11,8 +11,7 @@ from commands import refuse
 import onnx_models
 from egrl.cli.main import main
 from onnx_models import Net
-from workloads.load import load
-from workloads.load_program import load_program
+from workloads.load import load, load_program
 
 
 def imported(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:

@@ -16,7 +16,7 @@ from commands import FAST, TINY, metrics, refuse
 from egrl import __version__
 from egrl.cli.main import cli, main
 from egrl.cli.run import exact_hint
-from egrl.core.budget import Budget
+from egrl.core.contracts import Budget
 from egrl.runs import progress
 from workloads.errors import Notice
 

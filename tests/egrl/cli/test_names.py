@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from commands import refuse
 
-from egrl.cli.names import several, several_workloads
+from egrl.cli.output import several, several_workloads
 from workloads.errors import InputError
 from workloads.zoo.mcm87 import MCM87, split
 

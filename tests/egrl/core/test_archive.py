@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egrl.core.archive import Archive, Column
-from egrl.core.proposals import proposals
+from egrl.core.archive import Archive, Column, proposals
 from hwsim.capabilities import Parts
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation
@@ -34,22 +33,6 @@ def test_what_was_appended_is_found_by_ticket():
     np.testing.assert_array_equal(archive.mappings(at), repaired[at])
     np.testing.assert_array_equal(archive.column("cost")[:], np.concatenate([part.cost for part in parts]))
     np.testing.assert_array_equal(archive.evaluation(200).repaired[0], repaired[200])
-
-
-def test_a_column_compares_and_calculates_as_the_array_of_its_rows():
-    column = Column(np.int8, 8)
-    column.extend(np.array([1, 3, 3, 2]))
-    np.testing.assert_array_equal(column == 3, [False, True, True, False])
-    np.testing.assert_array_equal((column != 3) | (column > 2), [True, True, True, True])
-    np.testing.assert_array_equal(column == column, [True] * 4)
-    np.testing.assert_array_equal(np.where(np.isfinite(column), -column, 0.5 * column), [-1, -3, -3, -2])
-    assert np.add.reduce(column) == np.sum(column) == 9
-    assert np.asarray(column, np.float32).dtype == np.float32
-    with pytest.raises(TypeError):
-        column += 1
-    with pytest.raises(ValueError, match="copy"):
-        column.__array__(copy=False)
-    np.testing.assert_array_equal(column[:], [1, 3, 3, 2])
 
 
 def test_two_problems_share_the_tickets_but_not_the_mappings():

@@ -8,7 +8,7 @@ from commands import TINY, outcome
 
 import egrl
 from egrl.cli.main import main
-from egrl.methods.placed import first_mappings
+from egrl.methods.players import first_mappings
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.errors import InputError
@@ -59,11 +59,9 @@ def test_no_rule_is_measured_twice(problem):
         assert not rules & set(rows[len(rules) :]), method
 
 
-@pytest.mark.parametrize("method", ["annealing", "egrl", "nevergrad"])
+@pytest.mark.parametrize("method", ["annealing", "egrl"])
 @pytest.mark.parametrize("before", [5, 16])
 def test_a_run_from_the_rules_goes_on_as_if_never_stopped(tmp_path, method, before):
-    if method == "nevergrad":
-        pytest.importorskip("nevergrad")
     sizes = TINY if method == "egrl" else ()
     argv = ["run", "--workload", "alexnet", "--method", method, "--start", "rules", "--quiet", *sizes]
     assert main([*argv, "--evals", "30", "--out", str(tmp_path / "whole")]) == 0

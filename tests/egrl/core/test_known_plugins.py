@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from egrl.core.known_plugins import check_installed
+from egrl.core.plugins import check_installed
 from workloads.errors import InputError
 
 

@@ -10,14 +10,11 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from egrl.core import loop, typed_tables
-from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION, Budget
+from egrl.core.archive import Archive, Proposals, proposals
+from egrl.core.contracts import GENERATION, Budget, Memory
 from egrl.core.flow import replay
-from egrl.core.loop import search
+from egrl.core.loop import SearchState, search
 from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals, proposals
-from egrl.core.recorder import Memory
-from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs.folder import RunFolder

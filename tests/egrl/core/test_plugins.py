@@ -10,7 +10,7 @@ import pytest
 from plugged import ROOT, run_all
 
 import egrl
-from egrl.cli.list import entries
+from egrl.cli.listing import entries
 from egrl.core.registry import ProblemDefinition, ProblemEntry
 from workloads.errors import InputError
 
@@ -144,19 +144,6 @@ def test_a_class_a_function_and_definitions_serve(folder):
         assert f'"method": "{method}"' in out
     settings = [out.split()[:2] for _, out, _, _ in told[4:]]
     assert settings == [["problem.cores", "3"], [], ["method.changes", "1"]]
-
-
-@pytest.mark.exhaustive
-def test_a_family_wins_over_a_module_of_its_name(folder):
-    pytest.importorskip("nevergrad", reason="the extra `peers`")
-    (folder / "nevergrad.py").write_text("raise RuntimeError\n", encoding="utf-8")
-    try:
-        run = [*METHOD, "nevergrad:NoSuchOptimiser"]
-        ((code, _, err, _),) = run_all([run], folder)
-    finally:
-        (folder / "nevergrad.py").unlink()
-    assert code == 2
-    assert "RuntimeError" not in err
 
 
 @pytest.mark.slow

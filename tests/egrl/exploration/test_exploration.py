@@ -20,12 +20,10 @@ from commands import refuse
 import egrl
 from egrl.cli.main import main
 from egrl.exploration import summary
-from egrl.exploration.grid import SEGMENT, Parameter, read_grid
-from egrl.exploration.point import Point, Subject, Trial, try_mappings
-from egrl.exploration.pool import Here, Processes, WorkerDied
-from egrl.exploration.run import Explored, exchanged
+from egrl.exploration.grid import SEGMENT, Parameter, Point, Subject, Trial, read_grid, try_mappings
+from egrl.exploration.run import Explored, Here, Processes, WorkerDied, exchanged
 from egrl.exploration.summary import gains, per, share_text, steps_of
-from egrl.report.explored import page_of_exploration
+from egrl.report.page import page_of_exploration
 from hwsim.nnpi import problem as nnpi
 from hwsim.nnpi.chip import chip_file, load_chip, parse_chip
 from hwsim.nnpi.problem import NnpiProblem

@@ -12,7 +12,7 @@ from commands import drawn, refused_figure
 from matplotlib.text import Text
 
 from egrl.cli.main import main
-from egrl.figures import bands, breakdown, shift, utilisation
+from egrl.figures import mappings
 from egrl.runs.past_run import PastRun
 from hwsim.capabilities import HasExplanation
 from hwsim.nnpi.problem import NnpiProblem
@@ -102,12 +102,17 @@ def test_runs_that_cannot_be_drawn_are_refused_in_a_line(figure, runs, tmp_path,
     assert line == f"egrl: error: {empty}: expected a run with a valid mapping, found none yet"
 
 
-@pytest.mark.parametrize(("module", "word"), [(utilisation, "the use of its memories"), (breakdown, "costs")])
-def test_a_problem_that_cannot_say_what_a_figure_asks_is_refused(module, word, runs):
+@pytest.mark.parametrize(
+    ("draw", "word"),
+    [(mappings.draw_utilisation, "the use of its memories"), (mappings.draw_breakdown, "costs")],
+)
+def test_a_problem_that_cannot_say_what_a_figure_asks_is_refused(draw, word, runs):
     run = PastRun.read(runs["warm"])
     run.__dict__["problem"] = TOYS["ragged"]()
-    with pytest.raises(InputError, match=rf"^plot {module.__name__.split('.')[-1]}: .*{word}.*'toy-ragged'$"):
-        module.draw([run])
+    with pytest.raises(
+        InputError, match=rf"^plot {draw.__name__.removeprefix('draw_')}: .*{word}.*'toy-ragged'$"
+    ):
+        draw([run])
 
 
 def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_take(runs):
@@ -118,7 +123,7 @@ def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_
     own = run.problem
     run.__dict__["problem"] = WithoutTimes(own._workload, own._chip, own.config)
     assert not isinstance(run.problem, HasExplanation)
-    drawing = utilisation.draw([run])
+    drawing = mappings.draw_utilisation([run])
     assert drawing.numbers["x"] == "op, in execution order"
     assert drawing.numbers["best"]["edges"] == list(range(len(own.space.nodes) + 1))
     mean = np.mean(own.occupancy(run.best_mapping()).occupied_bytes, axis=0)
@@ -128,8 +133,13 @@ def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_
 def test_every_picture_has_the_name_of_the_problems_own_baseline(runs):
     run = PastRun.read(runs["warm"])
     run.problem.about = replace(run.problem.about, baseline_name="the first fit")
-    for figure in (utilisation, bands, breakdown, shift):
-        drawing = figure.draw([run])
+    for draw in (
+        mappings.draw_utilisation,
+        mappings.draw_bands,
+        mappings.draw_breakdown,
+        mappings.draw_shift,
+    ):
+        drawing = draw([run])
         said = [text.get_text() for text in drawing.figure.findobj(Text)]
         assert any("first fit" in text for text in said), said
         assert not any("compiler" in text for text in said), said

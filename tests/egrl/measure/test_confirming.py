@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import egrl
-from egrl.core.executor import CONFIRMED
+from egrl.core.contracts import CONFIRMED
 from egrl.figures.curves import draw
-from egrl.measure.challenge import FAILED, Challenge, Fresh
-from egrl.measure.confirming import FILE
+from egrl.measure.confirming import FAILED, FILE, Challenge, Fresh
 from egrl.runs.past_run import PastRun
 from egrl.runs.progress import best_text
 

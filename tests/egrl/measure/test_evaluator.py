@@ -15,20 +15,19 @@ import pytest
 
 from egrl import api
 from egrl.cli.main import main
-from egrl.core.budget import GENERATION
-from egrl.core.failure import RunFailure
-from egrl.core.proposals import proposals
+from egrl.core.archive import proposals
+from egrl.core.contracts import GENERATION
 from egrl.measure import records as measurements
 from egrl.measure.board import BoardDied, BoardFailure
 from egrl.measure.board_executor import BoardExecutor
-from egrl.measure.config import EvaluatorConfig
-from egrl.measure.evaluator import FunctionBoard, name_of
+from egrl.measure.config import EvaluatorConfig, name_of
+from egrl.measure.evaluator import FunctionBoard
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
 from egrl.runs.past_run import PastRun
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Status
 from toys import ToyRagged
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
 
 FAKE = str(Path(__file__).parents[2] / "fake_board.py")
 NEVER = ("evaluator.timeout_s=86400", "evaluator.timeout_floor_s=86400", "evaluator.start_timeout_s=86400")

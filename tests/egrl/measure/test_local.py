@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import subjects
-from egrl.core.failure import RunFailure
-from egrl.core.proposals import proposals
-from egrl.measure import executors, local
+from egrl.core.archive import proposals
+from egrl.measure import local
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation
+from workloads.errors import RunFailure
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def collect(pool, rows):
 
 @pytest.mark.slow
 def test_a_pool_measures_as_the_calling_process_does_and_outlives_a_killed_worker(problem):
-    pool = executors.build([problem], 2)
+    pool = local.build([problem], 2)
     assert isinstance(pool, local.ProcessPool)
     try:
         first, keys = batch(problem, 21, 0)

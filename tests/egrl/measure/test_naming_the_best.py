@@ -9,14 +9,14 @@ import time
 import numpy as np
 import pytest
 
-from egrl.core.archive import Archive
-from egrl.core.proposals import proposals
+from egrl.core.archive import Archive, proposals
 from egrl.measure.board import BoardDied
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
+from egrl.measure.confirming import contenders
 from egrl.measure.evaluator import FunctionBoard
 from egrl.measure.records import EvaluatorLog, Measurements
-from egrl.runs.champion import choose, contenders
+from egrl.runs.champion import choose
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation
 from toys import ToyRagged

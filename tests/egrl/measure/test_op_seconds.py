@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import egrl
-from egrl.measure.board import answer_of, excerpt, quoted
-from egrl.measure.op_seconds import MARGIN, ProfileReader, mean_profile
+from egrl.measure.board import MARGIN, ProfileReader, answer_of, excerpt, mean_profile, quoted
 from egrl.measure.records import LOG
 from egrl.runs.past_run import PastRun
 from hwsim.capabilities import Parts

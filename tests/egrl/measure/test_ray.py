@@ -18,17 +18,14 @@ import pytest
 
 from egrl import api
 from egrl.cli.main import main
-from egrl.core.failure import RunFailure
-from egrl.core.proposals import proposals
-from egrl.measure import executors, local
-from egrl.measure.ray import connection as ray_connection
-from egrl.measure.ray import executor as ray_executor
-from egrl.measure.ray.executor import RayCluster
+from egrl.core.archive import proposals
+from egrl.measure import local, ray_executor
+from egrl.measure.ray_executor import RayCluster
 from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Evaluation
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
 from workloads.load import load
 
 pytest.importorskip("ray", reason="the extra `ray`")
@@ -48,7 +45,7 @@ def cluster():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        for name, value in ray_connection.ENVIRONMENT.items():
+        for name, value in ray_executor.ENVIRONMENT.items():
             patch.setenv(name, value)
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         try:
@@ -135,7 +132,7 @@ def test_another_version_of_egrl_on_a_node_ends_in_one_line(problem, on_cluster,
 
 
 def test_a_node_without_egrl_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "egrl.measure.ray.executor", None)
+    monkeypatch.setitem(sys.modules, "egrl.measure.ray_executor", None)
     node, reason = ray_executor._task()()
     assert node
     assert reason.startswith("expected egrl installed there: ")
@@ -210,7 +207,7 @@ def test_an_address_without_a_cluster_ends_in_one_line(tmp_path, capsys):
         for address in (f"127.0.0.1:{silent.getsockname()[1]}", f"127.0.0.1:{port}"):
             begun = time.monotonic()
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(ray_connection, "ANSWER_S", 2.0)
+                patch.setattr(ray_executor, "ANSWER_S", 2.0)
                 there = ["--executor", "ray", "--ray-address", address, "--out", str(tmp_path / "run")]
                 assert main([*RUN, *there]) == 2
             assert time.monotonic() - begun < 60  # 30 times as long as an answer is waited for
@@ -250,7 +247,7 @@ def test_a_sigterm_that_ray_takes_while_it_starts_is_an_interrupt():
         signal.raise_signal(signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), ray_connection._own_sigterm():
+    with pytest.raises(KeyboardInterrupt), ray_executor._own_sigterm():
         start()
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -267,4 +264,4 @@ def test_where_ray_is_missing_the_extra_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_without_flags_measuring_is_in_process(problem):
-    assert isinstance(executors.build([problem], 1), local.InProcess)
+    assert isinstance(local.build([problem], 1), local.InProcess)

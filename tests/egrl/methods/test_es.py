@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from egrl.core import typed_tables
-from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION
+from egrl.core.archive import START, Archive, proposals
+from egrl.core.contracts import GENERATION
 from egrl.core.method import Context
-from egrl.core.proposals import START, proposals
 from egrl.methods import find_method
 from egrl.methods.es import Es, EsConfig
 from hwsim.problem import Evaluation, Mapping16, Status

@@ -14,8 +14,7 @@ import pytest
 import egrl
 from egrl.methods.credit import Credit
 from egrl.methods.twin.data import MOST, gather, thin
-from egrl.methods.twin.inference import Inference, Scales
-from egrl.methods.twin.posterior import Beliefs, Posterior, fit
+from egrl.methods.twin.inference import Beliefs, Inference, Posterior, Scales, fit
 from egrl.methods.twin.proposer import SOURCES, Proposer, TwinConfig
 from egrl.runs.checkpoint import dumps, loads
 from egrl.runs.past_run import PastRun
@@ -305,7 +304,7 @@ def test_thinning_keeps_the_best_half_and_an_even_choice_of_the_rest():
 
 
 def test_of_many_measurements_only_the_fastest_are_predicted_anew(monkeypatch):
-    monkeypatch.setattr("egrl.methods.twin.surrogate.PREDICTED", 6)
+    monkeypatch.setattr("egrl.methods.twin.method.PREDICTED", 6)
     propose, known = Proposer.propose, []
 
     def counted(self, mapping, *rest):

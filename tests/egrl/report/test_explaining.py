@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from egrl.calibrate import fit
-from egrl.calibrate.measured import networks
+from egrl.calibrate.fit import networks
 from egrl.cli.main import main
 from egrl.report import explaining as explained
 from egrl.report.explaining import by_the_file, explaining

@@ -9,7 +9,7 @@ import pytest
 
 import egrl
 from egrl.cli.main import main
-from egrl.report.profiled import profiled, table
+from egrl.report.explaining import profiled, table
 from egrl.runs.past_run import PastRun
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem

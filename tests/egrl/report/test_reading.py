@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from egrl.report.changes import gained
-from egrl.report.frames import ticks
-from egrl.report.glossary import MEANINGS, TITLE, glossary
-from egrl.report.render import page
+from egrl.report.page import MEANINGS, TITLE, glossary
+from egrl.report.render import page, ticks
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import About

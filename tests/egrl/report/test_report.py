@@ -18,8 +18,7 @@ import egrl
 from egrl.cli.main import main
 from egrl.report import page as pages
 from egrl.report import render
-from egrl.report.changes import gained, nodes
-from egrl.report.memory import memory
+from egrl.report.changes import gained, memory, nodes
 from egrl.report.page import MOST_BYTES, page_of, sections
 from egrl.report.searching import FIRST, predictions
 from egrl.runs.past_run import PastRun

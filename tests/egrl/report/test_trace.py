@@ -11,7 +11,7 @@ import pytest
 from commands import refuse
 
 from egrl.cli.main import main
-from egrl.report.memory import memory
+from egrl.report.changes import memory
 from egrl.runs.past_run import PastRun
 
 NEEDED = {

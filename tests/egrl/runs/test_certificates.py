@@ -12,7 +12,7 @@ import pytest
 from egrl import api
 from egrl.cli.main import main
 from egrl.core import mapping_file
-from egrl.runs.certificate import reward_up, text_of
+from egrl.runs.text import certificate_text, reward_up
 from hwsim.capabilities import Solution
 from hwsim.nnpi.best_known import BOUNDS, best_known, proved, record_bound
 from hwsim.nnpi.chip import chip_file, load_chip
@@ -233,7 +233,7 @@ def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
             "remarks": ["r"],
         },
     }
-    assert text_of(
+    assert certificate_text(
         report, About("mmap", "w", "c", baseline_name="the production heuristic")
     ).splitlines() == [
         "w on c: no mapping has a reward above 1.0000",

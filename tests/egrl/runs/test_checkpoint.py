@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from egrl.cli.main import main
 from egrl.core import atomic
-from egrl.core.failure import RunFailure
 from egrl.runs import checkpoint
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
 
 LEAVES = st.one_of(
     st.none(),
@@ -143,3 +143,17 @@ def test_a_full_disk_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch, ca
     monkeypatch.undo()
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_refused_state_leaves_the_row_of_a_generation_that_was_cut_off(tmp_path, capsys):
+    out = tmp_path / "r"
+    argv = ["run", "--workload", "alexnet", "--method", "annealing", "--evals", "30", "--bound-seconds", "0"]
+    assert main([*argv, "--quiet", "--out", str(out)]) == 0
+    before = (out / "metrics.csv").read_bytes()
+    newest = max((out / "checkpoint").iterdir())
+    tree = checkpoint.loads(newest.read_bytes(), "test")
+    newest.write_bytes(checkpoint.dumps({**tree, "method": {}}))
+    assert main(["run", "--resume", str(out), "--quiet"]) == 2
+    assert "expected what a run leaves" in capsys.readouterr().err
+    assert (out / "metrics.csv").read_bytes() == before
+    assert before.count(b"\n") == 3  # names, a generation, and nine evaluations of the next

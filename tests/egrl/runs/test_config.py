@@ -12,8 +12,8 @@ from annotated_types import Ge
 
 from egrl import api
 from egrl.core import typed_tables
-from egrl.core.budget import Budget
-from egrl.methods.portfolio.named import EgrlConfig
+from egrl.core.contracts import Budget
+from egrl.methods.portfolio import EgrlConfig
 from egrl.problems import PROBLEMS
 from egrl.runs import config
 from egrl.runs.config import RunConfig, RunOptions

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from egrl.core.budget import Budget
+from egrl.core.contracts import Budget
 from egrl.runs import progress
-from egrl.runs.gains import GAIN, IDLE, Gains
+from egrl.runs.progress import GAIN, IDLE, Gains
 
 
 def row(evaluations: int, speedup: float, **more: Any) -> dict[str, Any]:

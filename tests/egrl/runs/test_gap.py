@@ -14,13 +14,12 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
-from egrl.core.recorder import Observer
+from egrl.core.contracts import Observer
 from egrl.runs import gap
 from egrl.runs.config import RunOptions, share_of
-from egrl.runs.gap import Gap
-from egrl.runs.proving import Proving, rising
+from egrl.runs.gap import Gap, Proving, rising
 from egrl.runs.summary import sentence
-from egrl.runs.verdict import OPTIMAL
+from egrl.runs.text import OPTIMAL
 from hwsim.problem import Bound
 from toys import TOYS
 from toys.chain import ToyChain
@@ -216,7 +215,7 @@ def test_a_noisy_chip_has_no_gap_to_stop_at(monkeypatch):
 
 
 def test_the_process_says_what_it_cannot_read():
-    child = [sys.executable, "-I", "-c", "import sys; from egrl.runs.proving import serve; serve()"]
+    child = [sys.executable, "-I", "-c", "import sys; from egrl.runs.gap import serve; serve()"]
     run = subprocess.run(child, input=b"nothing", capture_output=True)
     assert json.loads(run.stdout)["failure"].startswith("UnpicklingError")
     assert run.returncode == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from egrl import api
-from egrl.core.budget import Budget
+from egrl.core.contracts import Budget
 from egrl.runs import progress
 
 LINE = "egrl: compiling kernels (once for each part that is used) …\n"

@@ -11,7 +11,7 @@ import pytest
 
 import egrl
 from egrl.measure.config import EvaluatorConfig
-from egrl.runs import request_budget
+from egrl.runs import config
 from egrl.runs.config import RunOptions, resolve
 from workloads.errors import InputError
 
@@ -83,29 +83,29 @@ def test_a_budget_of_its_own_and_repeats_of_its_own_are_what_they_were(capsys):
     ],
 )
 def test_a_budget_says_what_is_lost_where_it_is_small(requests, method, words):
-    said = request_budget.said(requests, 20, method)
+    said = config.words_of_requests(requests, 20, method)
     assert words in said
     assert ("fewer than" in said) == bool(words)
     assert ("learns" in said) == (method == "egrl" and bool(words))
-    assert (request_budget.settings(requests)["contenders"] < 2) == bool(words)
+    assert (config.settings_of_requests(requests)["contenders"] < 2) == bool(words)
 
 
 def test_the_page_has_the_numbers_that_are_computed():
     rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \|$", PAGE, flags=re.MULTILINE)
     assert len(rows) == 5
     for count, evals, contenders in (tuple(map(int, row)) for row in rows):
-        found = request_budget.settings(count)
+        found = config.settings_of_requests(count)
         assert found == {"repeats": 1, "contenders": contenders, "rounds": contenders}
-        assert request_budget.evaluations(count, EvaluatorConfig(**found), 21) == evals
+        assert config.evaluations_of_requests(count, EvaluatorConfig(**found), 21) == evals
 
 
 @pytest.mark.parametrize("generation_evals", [1, 2, 21])
 def test_every_request_that_is_left_is_an_evaluation_or_measures_the_best_afresh(generation_evals):
-    config = EvaluatorConfig(repeats=1, contenders=0, warmup=0)
+    settings = EvaluatorConfig(repeats=1, contenders=0, warmup=0)
     for count in range(6, 300):
-        evals, left = request_budget.evaluations(count, config, generation_evals), count - 5
+        evals, left = config.evaluations_of_requests(count, settings, generation_evals), count - 5
         assert evals + (evals - 1) // generation_evals <= left < evals + 1 + evals // generation_evals
-        assert request_budget.evaluations(count, replace(config, confirm=False), 21) == left
+        assert config.evaluations_of_requests(count, replace(settings, confirm=False), 21) == left
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,12 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 import egrl
 from egrl.cli.main import main
 from egrl.cli.run import changes_hint
-from egrl.core.state import Champion, SearchState
+from egrl.core.loop import Champion, SearchState
 from egrl.problems import build_problem
-from egrl.report.fewest import CHANGES, fewest
-from egrl.runs import champion as naming
-from egrl.runs import simplified
+from egrl.report.page import CHANGES, fewest
+from egrl.runs import champion, simplified
 from egrl.runs.champion import nearest_best
-from egrl.runs.past_run import PastRun
-from egrl.runs.result import Result
+from egrl.runs.past_run import PastRun, Result
 from egrl.runs.simplified import percent
 from egrl.runs.summary import read_summary
 from every_mapping import every_mapping, small
@@ -53,7 +51,7 @@ def test_of_all_proven_optima_the_nearest_to_the_baseline_is_kept(undoing, workl
     before = state_of(problem, optimal[int(np.argmax(changes))])
     with pytest.MonkeyPatch.context() as patch:
         if not undoing:
-            patch.setattr(naming, "nearest", lambda problem, mapping: mapping)
+            patch.setattr(champion, "nearest", lambda problem, mapping: mapping)
         after = nearest_best(problem, before, proves=True).champions[0]
     assert (after.mapping != problem.baseline.mapping).sum() == changes.min()
     assert (after.cost, after.speedup, after.ticket) == (

@@ -9,14 +9,12 @@ import pytest
 
 import egrl
 from egrl.cli.main import main
-from egrl.core.budget import Budget
+from egrl.core.contracts import Budget, Observer
 from egrl.core.interrupts import Interrupted
-from egrl.core.recorder import Observer
-from egrl.runs import sooner
+from egrl.runs import gap
 from egrl.runs.config import RunOptions, share_of
-from egrl.runs.gains import GAIN, IDLE, Gains
-from egrl.runs.gap import Gap
-from egrl.runs.sooner import LONG, NEAR, WIDEST, HardlyPays
+from egrl.runs.gap import LONG, NEAR, WIDEST, Gap, HardlyPays
+from egrl.runs.progress import GAIN, IDLE, Gains
 from egrl.runs.summary import sentence
 from hwsim.problem import UNPROVED, Bound
 from toys.chain import ToyChain
@@ -48,7 +46,7 @@ def notes(watch: Gap, given: list[dict[str, Any]], known: int = 0, budget: int |
     hardly = HardlyPays(watch, gains, Budget(budget, None), given[:known], False)
     for n, each in enumerate(given[known:], known + 1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sooner.progress, "note", lambda text, quiet, n=n: said.append(n))
+            patch.setattr(gap.progress, "note", lambda text, quiet, n=n: said.append(n))
             for observer in (gains, hardly):
                 observer.generation(each)
     return said
@@ -91,7 +89,7 @@ def test_a_search_says_it_beside_the_same_results(capsys, monkeypatch):
     assert "egrl: at most 0.01% can still be gained, and " in err
     quiet = egrl.search("alexnet", **EARLY)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sooner, "NEAR", 0.0)
+    monkeypatch.setattr(gap, "NEAR", 0.0)
     silent = egrl.search("alexnet", **EARLY, quiet=False)
     assert SAID not in capsys.readouterr().err
     for other in (quiet, silent):
@@ -103,7 +101,7 @@ def test_ctrl_c_keeps_the_best_and_the_run_that_goes_on_does_not_say_it_again(tm
     out = tmp_path / "r"
     stopped: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sooner.progress, "note", lambda text, quiet: stopped.append(text))
+        patch.setattr(gap.progress, "note", lambda text, quiet: stopped.append(text))
         patch.setattr("egrl.runs.conduct.StopSignal", lambda hint: _Stopped(stopped))
         with pytest.raises(Interrupted):
             egrl.search("alexnet", **EARLY, out=out, quiet=False)
@@ -175,7 +173,7 @@ def ended(speedup: float, generations: int, bound: float | None = 0.5, **changes
     watch.begun_with = changes.pop("begun_with", watch.begun_with)
     cost = None if bound is None else bound * ToyChain().baseline.cost
     document = {"bound": cost, "stopped": "budget", "best": {"speedup": speedup}} | changes
-    found = sooner.sooner(watch, Gains(21, rows(speedup, generations)), document)
+    found = gap.sooner(watch, Gains(21, rows(speedup, generations)), document)
     return found or {}
 
 
@@ -196,7 +194,7 @@ def test_half_of_the_evaluations_have_to_come_after_the_last_gain(before, said):
     for row in given[:before]:
         row["best_speedup"] = 1.0
     document = {"bound": watch.proven.cost, "stopped": "budget", "best": {"speedup": 1.99}}
-    assert (sooner.sooner(watch, Gains(21, given), document) is not None) == said
+    assert (gap.sooner(watch, Gains(21, given), document) is not None) == said
 
 
 def test_a_run_that_went_on_counts_from_its_beginning(tmp_path):
@@ -214,7 +212,7 @@ def test_a_gap_that_would_have_stopped_it_before_the_last_gain_is_not_advised():
         "stopped": "budget",
         "best": {"speedup": given[-1]["best_speedup"]},
     }
-    found = sooner.sooner(watch, Gains(21, given), document)
+    found = gap.sooner(watch, Gains(21, given), document)
     assert found is not None
     assert (found["until_gap"], found["evaluations"]) == ("0.43%", 42)
 

@@ -216,7 +216,6 @@ def test_hints_to_go_on_name_the_code(tmp_path):
 
     flags = ["--method", "climb:HillClimber", "--problem", "balance:Balance"]
     assert needed(problem="balance:Balance", method="climb:HillClimber") == flags
-    assert needed(method="nevergrad:PSO") == []
     assert needed(evaluator="python board.py") == ["--evaluator", "python board.py"]
     assert needed(evaluator="python:mine.board") == []
     assert needed("gat") == []

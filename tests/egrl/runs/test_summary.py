@@ -13,8 +13,7 @@ from egrl.core.version import VERSION
 from egrl.report.searching import settings
 from egrl.runs.past_run import PastRun
 from egrl.runs.summary import sentence
-from egrl.runs.text import about_of, start_word, table_of
-from egrl.runs.verdict import percent_up, verdict
+from egrl.runs.text import about_of, percent_up, start_word, table_of, verdict
 from hwsim.problem import About
 
 

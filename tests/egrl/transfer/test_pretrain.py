@@ -11,9 +11,8 @@ import pytest
 from commands import refuse
 
 from egrl.cli.main import main
-from egrl.runs import policies as saved_policies
-from egrl.runs.policies import Step
 from egrl.transfer import zero_shot as transfer
+from egrl.transfer.zero_shot import Step
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from policies.store import load_policy
@@ -150,7 +149,7 @@ def test_a_folder_from_before_there_was_a_choice_of_methods_goes_on_and_transfer
     document = json.loads((out / "pretraining.json").read_text())
     del document["goes_on"], document["options"]["method"]
     (out / "pretraining.json").write_text(json.dumps(document))
-    source = saved_policies.read(out)
+    source = transfer.read_policies(out)
     assert (source.method, source.method_settings) == ("egrl", {})
     assert pretrain(out, "--gens", "21") == 0
     assert json.loads((out / "pretraining.json").read_text())["evaluations"] == 441

@@ -13,11 +13,9 @@ import pytest
 import torch
 from commands import refuse
 
-from analysis.means import FAILED, geometric_mean
+from analysis.transfer import FAILED, geometric_mean
 from egrl.cli.main import main
 from egrl.methods.policy_fit import places_of
-from egrl.runs import policies as saved_policies
-from egrl.transfer import finetune
 from egrl.transfer import zero_shot as transfer
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -68,7 +66,7 @@ def run(trained, tmp_path) -> Path:
 
 
 def test_a_transferred_policy_is_measured_as_its_most_probable_choices(run):
-    source = saved_policies.read(run)
+    source = transfer.read_policies(run)
     assert [step.generation for step in source.steps] == [1, 10, 12]
     assert [step.evaluations for step in source.steps] == [21, 210, 252]
     problem = NnpiProblem(load("resnet18"), load_chip("nnpi"))
@@ -89,7 +87,7 @@ def test_a_ranking_policy_transfers_to_another_workload_and_chip_as_what_is_plac
         main(["run", "--workload", "alexnet", "--method", "ea", "--gens", "2", "--out", str(out), "--quiet"])
         == 0
     )
-    source = saved_policies.read(out)
+    source = transfer.read_policies(out)
     problem = NnpiProblem(load("resnet18"), load_chip("nnpi"))
     target = transfer.place(transfer.load(source.steps), problem)
     stored = load_policy(source.steps[-1].path)
@@ -140,7 +138,7 @@ def test_a_ranking_policy_transfers_to_another_workload_and_chip_as_what_is_plac
 
 
 def test_a_policy_on_its_own_workload_is_the_deployable_policy_of_the_run(run):
-    source = saved_policies.read(run)
+    source = transfer.read_policies(run)
     [problem] = transfer.build_targets(source, ["alexnet"])
     metrics = (run / "metrics.csv").read_text().splitlines()
     column = metrics[0].split(",").index("deployable_speedup")
@@ -164,7 +162,7 @@ def test_targets_are_built_with_the_settings_of_the_training(tmp_path):
         "--quiet",
     ]
     assert main([*argv, *TINY, "--set", "problem.invalid=penalise"]) == 0
-    [problem] = transfer.build_targets(saved_policies.read(tmp_path / "r"), ["vgg16"])
+    [problem] = transfer.build_targets(transfer.read_policies(tmp_path / "r"), ["vgg16"])
     assert isinstance(problem, NnpiProblem)
     assert problem.config.invalid == "penalise"
 
@@ -196,7 +194,7 @@ def test_finetuning_counts_the_evaluations_until_it_is_as_good_as_from_scratch(t
 
     scratch = folder("scratch", [0.9, 1.0, 1.2, 1.2])
     quick = folder("quick", [1.19, 1.25, 1.25, 1.3])
-    assert finetune.row(quick, scratch, 84) == {
+    assert transfer.row(quick, scratch, 84) == {
         "evaluations": 84,
         "scratch": 1.2,
         "finetuned": 1.3,
@@ -205,8 +203,8 @@ def test_finetuning_counts_the_evaluations_until_it_is_as_good_as_from_scratch(t
         "saved": 21,
         "near": {"scratch_evaluations": 63, "finetuned_evaluations": 21, "saved": 42},
     }
-    assert finetune.row(quick, scratch, 50)["scratch"] == 1.0  # of longer runs only what was asked for
-    never = finetune.row(folder("slow", [0.9, 0.9, 1.0, 1.1]), scratch, 84)
+    assert transfer.row(quick, scratch, 50)["scratch"] == 1.0  # of longer runs only what was asked for
+    never = transfer.row(folder("slow", [0.9, 0.9, 1.0, 1.1]), scratch, 84)
     assert (never["finetuned_evaluations"], never["saved"]) == (None, None)
 
 

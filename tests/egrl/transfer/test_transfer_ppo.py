@@ -11,7 +11,6 @@ import pytest
 from commands import refuse
 
 from egrl.cli.main import main
-from egrl.runs import policies as saved_policies
 from egrl.transfer import zero_shot as transfer
 from policies.store import load_policy, save_policy
 
@@ -40,7 +39,7 @@ def trained(tmp_path_factory) -> Path:
 
 
 def test_a_policy_is_placed_as_it_deploys_itself(trained):
-    source = saved_policies.read(trained)
+    source = transfer.read_policies(trained)
     [own] = transfer.build_targets(source, ["mobilenet_v2"])
     rows = transfer.load(source.steps).greedy(own)
     assert rows.shape == (len(source.steps), len(own.space.nodes), 1)

@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from mcm_cases import RULES, broken, even, graph, package, random_graph
 
-from hwsim.mcm.clones import clone_shared
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.graph import of_workload
+from hwsim.mcm.network import clone_shared
 from hwsim.mcm.package import Constraints, load_package
 from hwsim.mcm.problem import McmProblem
 from hwsim.mcm.solver import solver as module

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from mcm_cases import RULES, SHAPES, broken, even, graph, package
 
-from hwsim.mcm.clones import clone_shared
 from hwsim.mcm.graph import contract, of_placement, of_workload
+from hwsim.mcm.network import clone_shared
 from hwsim.mcm.package import Constraints, load_package
 from hwsim.mcm.solver.solver import INFEASIBLE, solver
 from workloads.errors import InputError

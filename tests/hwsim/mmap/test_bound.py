@@ -16,7 +16,7 @@ from hwsim.mmap.bound.upper import relaxation, spread, trivial_bound, upper_boun
 from hwsim.mmap.bound.uses import ALL_SETS, cuts, uses_of
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from workloads.load_program import load_program
+from workloads.load import load_program
 from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 MOST = 8

@@ -17,7 +17,7 @@ from hwsim.mmap.gym import MmapEnv
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.stepwise import View
 from workloads.errors import InputError
-from workloads.load_program import load_program
+from workloads.load import load_program
 from workloads.programs.json_file import to_json
 from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 

@@ -19,7 +19,7 @@ from hwsim.mmap.heuristic.assignment import HeuristicConfig, heuristic_layout
 from hwsim.mmap.heuristic.room import best_fit, hold, new_room
 from hwsim.mmap.judge import judge
 from hwsim.mmap.problem import MmapProblem
-from workloads.load_program import load_program
+from workloads.load import load_program
 from workloads.programs.program import Buffer
 
 DROP, COPY, NO_COPY = 0, 1, 2

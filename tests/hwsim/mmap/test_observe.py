@@ -18,7 +18,7 @@ from hwsim.mmap.tables import build_tables
 from hwsim.mmap.view.parts import BUFFER_FEATURES
 from hwsim.stepwise import View
 from workloads.errors import InputError
-from workloads.load_program import load_program
+from workloads.load import load_program
 
 NOTHING = {"buffer_ids": -1, "supply": -1, "offsets": -1}
 

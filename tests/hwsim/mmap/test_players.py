@@ -17,7 +17,7 @@ from hwsim.mmap.game import MmapGame
 from hwsim.mmap.players import GreedyConfig, best_greedy, greedy, random_legal
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.tables import build_tables
-from workloads.load_program import load_program
+from workloads.load import load_program
 
 DROP, COPY, NO_COPY = 0, 1, 2
 

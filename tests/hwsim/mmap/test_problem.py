@@ -18,7 +18,7 @@ from hwsim.mmap.rules.state import FORCED
 from hwsim.mmap.tables import build_tables
 from hwsim.problem import Status
 from workloads.errors import InputError
-from workloads.load_program import load_program
+from workloads.load import load_program
 from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 DROP, COPY, NO_COPY = 0, 1, 2

@@ -31,7 +31,7 @@ from hwsim.mmap.rules.room import new_words
 from hwsim.mmap.rules.state import GameState, new_states, state_of
 from hwsim.mmap.tables import build_tables
 from hwsim.problem import Floats, Mapping16
-from workloads.load_program import load_program
+from workloads.load import load_program
 
 
 def share(key: np.uint64, number: int) -> float:

@@ -10,8 +10,7 @@ import pytest
 import tomli_w
 from hypothesis import given, settings
 
-from hwsim.nnpi.chip import Chip, Factors, chip_file, chip_names, describe, load_chip, parse_chip
-from hwsim.nnpi.chip_template import template
+from hwsim.nnpi.chip import Chip, Factors, chip_file, chip_names, describe, load_chip, parse_chip, template
 from hwsim.nnpi.problem import NnpiProblem
 from strategies import chips
 from workloads.errors import InputError

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hwsim.nnpi.chip import load_chip
-from hwsim.nnpi.chip_variants import chip_around, chip_with
+from hwsim.nnpi.chip import chip_around, chip_with, load_chip
 
 
 def test_a_chip_around_another_is_a_chip_and_factors_of_zero_are_the_chip_itself():

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hwsim.nnpi.chip import Chip, Memory, chip_names, load_chip, parse_chip
-from hwsim.nnpi.chip_template import template
+from hwsim.nnpi.chip import Chip, Memory, chip_names, load_chip, parse_chip, template
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.place_features import FEATURE_NAMES, _most_between, _stream, place_features
-from hwsim.nnpi.tables import Tables, build_tables
-from hwsim.nnpi.tensors import tensors
+from hwsim.nnpi.tables import Tables, build_tables, tensors
 from strategies import chips, workloads
 from workloads.load import load
 

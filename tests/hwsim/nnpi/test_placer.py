@@ -11,8 +11,7 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.placer import NnpiPlacer
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.rules import RULES, compile_map
-from hwsim.nnpi.tables import Tables
-from hwsim.nnpi.tensors import WEIGHT, Tensors
+from hwsim.nnpi.tables import WEIGHT, Tables, Tensors
 from hwsim.placing import scores_of
 from strategies import chips, workloads
 from workloads.load import load

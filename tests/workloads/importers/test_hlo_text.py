@@ -12,9 +12,8 @@ import pytest
 from workloads.errors import InputError
 from workloads.importers.hlo import of_text, read
 from workloads.importers.hlo.parse import parse
-from workloads.importers.hlo.scan import Fault, Line
-from workloads.importers.hlo.shapes import Array, leaves
-from workloads.importers.hlo.shapes import parse as shape_of
+from workloads.importers.hlo.scan import Array, Fault, Line, leaves
+from workloads.importers.hlo.scan import parse as shape_of
 
 FIXTURES = sorted((Path(__file__).parent / "hlo").glob("*.hlo"))
 SMALL = """\

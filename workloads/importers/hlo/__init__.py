@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from workloads.compressed import unpack
 from workloads.errors import InputError
-from workloads.files import HLO, MAX_BYTES, read_bytes
+from workloads.files import HLO, MAX_BYTES, read_bytes, unpack
 from workloads.importers.hlo.lower import Imported, lower
 from workloads.importers.hlo.parse import parse
 

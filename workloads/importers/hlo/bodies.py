@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from workloads.importers.hlo.attributes import names, numbers
-from workloads.importers.hlo.parse import Computation, Module, Node
-from workloads.importers.hlo.trace import NONE, Price, Trace
+from workloads.importers.hlo.flops import NONE, Price, Trace
+from workloads.importers.hlo.parse import Computation, Module, Node, names, numbers
 
 
 def total(body: Trace, operand_of: Callable[[int, int], tuple[int, int]]) -> Price:

@@ -29,16 +29,13 @@ from dataclasses import dataclass, replace
 
 from workloads.errors import InputError
 from workloads.importers.hlo.bodies import origins
+from workloads.importers.hlo.flops import NONE, Trace, trace
 from workloads.importers.hlo.parse import Module
 from workloads.importers.hlo.price import Pricer
-from workloads.importers.hlo.scan import Fault
-from workloads.importers.hlo.shapes import Array, Shape, leaves
-from workloads.importers.hlo.trace import NONE, Trace, trace
+from workloads.importers.hlo.scan import Array, Fault, Shape, leaves
 from workloads.importers.uncounted import account, amount, counted, names
-from workloads.names import visible
-from workloads.programs.builder import ProgramBuilder
-from workloads.programs.check import check
-from workloads.programs.program import Program
+from workloads.programs.program import Program, ProgramBuilder, check
+from workloads.text import visible
 
 
 @dataclass(frozen=True)

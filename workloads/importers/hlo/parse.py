@@ -10,9 +10,8 @@ import re
 from dataclasses import dataclass, field
 
 from workloads.errors import InputError
-from workloads.importers.hlo import shapes
-from workloads.importers.hlo.scan import Fault, Line, closing
-from workloads.importers.hlo.shapes import Shape
+from workloads.importers.hlo import scan
+from workloads.importers.hlo.scan import Array, Fault, Line, Shape, closing, leaves
 
 _NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)")
 _OPCODE = re.compile(r"([a-z][a-z0-9\-]*)\(")
@@ -206,7 +205,7 @@ def _node(line: Line) -> tuple[Node, bool]:
     if name is None:
         raise Fault(f"expected an instruction, found {line.here()}")
     line.expect("=")
-    shape = shapes.parse(line)
+    shape = scan.parse(line)
     opcode = line.match(_OPCODE)
     if opcode is None:
         raise Fault(f"{name[1]}: expected an opcode and its operands, found {line.here()}")
@@ -228,7 +227,7 @@ def _operands(line: Line, name: str) -> tuple[str, ...]:
     found: list[str] = []
     while not line.take(")"):
         if line.peek() != "%" and _OPERAND_SHAPE.match(line.text, line.skip()) is not None:
-            shapes.parse(line)
+            scan.parse(line)
         operand = line.match(_NAME)
         if operand is None:
             raise Fault(f"{name}: expected an operand, found {line.here()}")
@@ -273,3 +272,47 @@ def path_of(text: str, where: str) -> tuple[int, ...]:
     if _PATH.fullmatch(text) is None:
         raise Fault(f"{where}: expected a path of numbers and commas, found {text.strip()[:40]!r}")
     return tuple(int(part) for part in text.split(",") if part.strip())
+
+
+_NUMBER = re.compile(r"-?\d{1,18}")
+_WORD = re.compile(r"[A-Za-z_][\w.\-]*")
+
+
+def numbers(node: Node, key: str) -> list[int]:
+    """The numbers in an attribute like {1,2}, none where it is missing."""
+    return [int(found) for found in _NUMBER.findall(node.attributes.get(key, ""))]
+
+
+def names(node: Node, key: str) -> list[str]:
+    """The names in an attribute like {%a, %b} or %a."""
+    return _WORD.findall(node.attributes.get(key, ""))
+
+
+def one_name(node: Node, key: str) -> str:
+    found = names(node, key)
+    if len(found) != 1:
+        raise Fault(
+            f"{node.name}: expected {key}=COMPUTATION, found {node.attributes.get(key, 'nothing')[:40]!r}"
+        )
+    return found[0]
+
+
+def dimension(node: Node, shape: Array, axis: int, key: str) -> int:
+    """The size of a shape along an axis that an attribute names."""
+    if not 0 <= axis < len(shape.dims):
+        raise Fault(f"{node.name}: {key}: expected an axis below {len(shape.dims)}, found {axis}")
+    return shape.dims[axis]
+
+
+def operand(node: Node, operands: list[Node], position: int) -> Node:
+    if not 0 <= position < len(operands):
+        raise Fault(
+            f"{node.name}: expected at least {max(position, 0) + 1} operands of {node.opcode}, found {len(operands)}"
+        )
+    return operands[position]
+
+
+def array(node: Node) -> Array:
+    """The shape of an array; of several results the largest."""
+    found = leaves(node.shape)
+    return max(found, key=lambda leaf: leaf.elements) if found else Array(0, (0,))

@@ -10,13 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from workloads.importers.hlo.attributes import array, names, one_name, operand
 from workloads.importers.hlo.bodies import copied, repeated, total, trips_of
-from workloads.importers.hlo.flops import ELEMENTWISE, flops, like_product
-from workloads.importers.hlo.parse import Computation, Module, Node, path_of
-from workloads.importers.hlo.scan import Fault
-from workloads.importers.hlo.shapes import Array, leaves
-from workloads.importers.hlo.trace import Price, Trace, trace
+from workloads.importers.hlo.flops import ELEMENTWISE, Price, Trace, flops, like_product, trace
+from workloads.importers.hlo.parse import Computation, Module, Node, array, names, one_name, operand, path_of
+from workloads.importers.hlo.scan import Array, Fault, leaves
 from workloads.importers.uncounted import Uncounted
 
 _PRODUCT = re.compile(r"matmul|gemm|conv|dot", re.IGNORECASE)

@@ -22,8 +22,8 @@ from egrl_edge.banks.cost import VERSION, costs, fit, moved_bytes
 from egrl_edge.banks.judge import judge
 from egrl_edge.banks.tables import build_tables, places_of
 from hwsim.capabilities import Lifetime, Occupancy, Solution
+from hwsim.mappings import choice_columns
 from hwsim.nnpi.chip import Chip, chip_file
-from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
     About,

@@ -13,8 +13,7 @@ from executorch.exir.passes import MemoryPlanningPass
 
 from egrl_edge.executorch import specs as of_specs
 from workloads.errors import InputError
-from workloads.programs.check import check
-from workloads.programs.program import Program
+from workloads.programs.program import Program, check
 
 
 class _Reader(MemoryPlanningAlgorithmSuite):

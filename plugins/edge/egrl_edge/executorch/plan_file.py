@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from egrl.runs.allocation import allocate
+from egrl.runs.export import allocate
 from egrl.runs.past_run import PastRun
 from egrl_edge.banks.problem import BanksProblem
 from hwsim.problem import Mapping16, Problem

@@ -18,8 +18,8 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
+from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Method
-from egrl.core.proposals import START, Proposals, proposals
 from egrl_fft.graph_search.bandits import Bandit
 from egrl_fft.graph_search.completions import Completions, Uniform
 from egrl_fft.graph_search.search_graph import SearchGraph

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from egrl.core.keys import SAMPLE
+from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
+from hwsim.keys import SAMPLE
 from hwsim.problem import Problem
 from hwsim.stepwise import HasDerivation
 

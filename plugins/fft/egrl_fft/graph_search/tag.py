@@ -21,13 +21,13 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Le, Lt
 from typing_extensions import Doc
 
-from egrl.core.keys import REPAIR
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_probabilities
 from egrl_fft.graph_search import bandits
 from egrl_fft.graph_search.completions import LearnedConfig, completions
 from egrl_fft.graph_search.decisions import Decisions
 from egrl_fft.graph_search.descent import GraphSearch
+from hwsim.keys import REPAIR
 from hwsim.mappings import repair
 from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import Derivation, HasDerivation

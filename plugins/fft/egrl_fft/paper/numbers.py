@@ -10,7 +10,7 @@ from math import log
 from statistics import geometric_mean, median
 from typing import Any
 
-from egrl.reproduction.shared import paired
+from egrl.reproduction import paired
 
 Results = Mapping[str, Any]
 SizeResults = Mapping[str, Any]

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from egrl.reproduction.shared import interval_cell, render, shipped, verdict
+from egrl.reproduction import interval_cell, render, shipped, verdict
 from egrl_fft.paper.numbers import (
     ALLOWANCE,
     Results,

@@ -16,15 +16,12 @@ from statistics import median
 from typing import Any
 
 from egrl.core import atomic
-from egrl.core.failure import RunFailure
 from egrl.core.interrupts import Interrupted
-from egrl.reproduction.processes import Call, in_processes
-from egrl.reproduction.registry import Paper
-from egrl.reproduction.shared import Say, open_folder, save_figure, write_report
+from egrl.reproduction import Call, Paper, Say, in_processes, open_folder, save_figure, write_report
 from egrl_fft.paper.plan import GROWN, METHODS, STARTING_S, Plan
 from egrl_fft.paper.report import report
 from egrl_fft.paper.runs import Run, distinct, kept, race_to, search
-from workloads.errors import InputError
+from workloads.errors import InputError, RunFailure
 
 
 def runs_of(plan: Plan) -> list[Run]:

@@ -21,7 +21,7 @@ import numpy as np
 from egrl.core import atomic, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
-from egrl.measure.contenders import WITHIN
+from egrl.measure.confirming import WITHIN
 from egrl.methods import find_method
 from egrl.runs.champion import RACE_NOISE, RACERS
 from egrl_fft import cache, codelets

@@ -15,7 +15,7 @@ from math import log
 from pathlib import Path
 from statistics import fmean, geometric_mean
 
-from egrl.reproduction.shared import interval_cell, mean_interval, paired, plus_minus
+from egrl.reproduction import interval_cell, mean_interval, paired, plus_minus
 from egrl_muzero.paper.plan import ABLATIONS, AGENT, FULL, UNREVISED, Plan, folder_of
 from workloads.text import table_row
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egrl.problems import find_problem
-from egrl.reproduction.shared import save_figure
+from egrl.reproduction import save_figure
 from egrl.runs.past_run import PastRun
 from egrl_muzero.paper.plan import ABLATIONS, AGENT, FULL, REVISE, UNREVISED, Plan, folder_of
-from workloads.load_program import describe
+from workloads.load import describe
 
 if TYPE_CHECKING:
     from hwsim.mmap.problem import MmapProblem

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from egrl.reproduction.shared import interval_text, paired, render, verdict
+from egrl.reproduction import interval_text, paired, render, verdict
 from egrl_muzero.paper import plan, published
 from egrl_muzero.paper.plan import AGENT, FULL, UNREVISED
 from egrl_muzero.paper.published import TABLE2

@@ -14,8 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from egrl.reproduction.registry import Paper
-from egrl.reproduction.shared import Say, open_folder, run_comparison, write_report
+from egrl.reproduction import Paper, Say, open_folder, run_comparison, write_report
 from egrl_muzero.paper import numbers
 from egrl_muzero.paper.plan import (
     ABLATIONS,

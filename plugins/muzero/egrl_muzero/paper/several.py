@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from egrl.reproduction.shared import Say
+from egrl.reproduction import Say
 from egrl.runs import folder as run_folder
-from egrl.runs import policies as saved_policies
 from egrl.runs.past_run import PastRun
 from egrl.transfer import zero_shot as transfer
-from egrl.transfer.pretrain.options import PretrainOptions
-from egrl.transfer.pretrain.run import pretrain
+from egrl.transfer.pretrain import pretrain
+from egrl.transfer.validation import PretrainOptions
 from egrl_muzero.method import DEFINITION
 from egrl_muzero.paper.numbers import panel, players, problem_of, save_rewards, summed
 from egrl_muzero.paper.plan import AGENT, UNREVISED, Plan
@@ -41,7 +40,7 @@ def run_shared(plan: Plan, out: Path, run: Callable[..., None], say: Say, worker
             method_settings=_settings(plan),
         )
         pretrain(options, folder)
-    source = saved_policies.read(folder)
+    source = transfer.read_policies(folder)
     own = [f"{AGENT}.{key}={json.dumps(value)}" for key, value in source.method_settings.items()]
     length = {"seconds": plan.held_out_seconds, "settings": own}
     run("held-out/scratch", plan.held_out, **length)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from egrl.core import mapping_file
-from egrl.reproduction.shared import save_figure
+from egrl.reproduction import save_figure
 from egrl.runs.past_run import PastRun
 from egrl.runs.summary import read_summary
 from egrl_shard.judge import exact_cost

@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from egrl.reproduction.shared import render, shipped
-from egrl.runs.verdict import percent_up
+from egrl.reproduction import render, shipped
+from egrl.runs.text import percent_up
 from egrl_shard.paper.plan import EXACT
 from egrl_shard.paper.published import CORES, TEAMS
 

@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from egrl.core import atomic
-from egrl.core.failure import RunFailure
 from egrl.core.interrupts import Interrupted
 from egrl.methods import find_method
-from egrl.reproduction.processes import Call, in_processes
-from egrl.reproduction.registry import Paper
-from egrl.reproduction.shared import Say, open_folder, write_report
+from egrl.reproduction import Call, Paper, Say, in_processes, open_folder, write_report
 from egrl_shard.paper import numbers
 from egrl_shard.paper.plan import EXACT, STARTING_S, Plan
 from egrl_shard.paper.report import report
+from workloads.errors import RunFailure
 
 
 @dataclass(frozen=True)

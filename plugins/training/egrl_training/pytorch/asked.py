@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from egrl.api import search
 from egrl.measure.board import excerpt
 from egrl.methods import find_method
-from egrl.runs.result import Result
+from egrl.runs.past_run import Result
 from egrl_training.pytorch import plan as plans
 from egrl_training.pytorch.compiled import Memory
 from egrl_training.pytorch.fitting import Compiled, fastest_within

@@ -37,7 +37,7 @@ from egrl_training.steps.step import TrainingStep
 from hwsim.capabilities import Occupancy, Solution
 from hwsim.explanation import Breakdown
 from hwsim.family import Effects, Estimate
-from hwsim.observe import choice_columns
+from hwsim.mappings import choice_columns
 from hwsim.problem import (
     UNPROVED,
     About,

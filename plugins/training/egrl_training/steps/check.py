@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from egrl_training.steps.step import OWNER, PHASES, ROLES, Op, TrainingStep
 from workloads.errors import Fault, InputError, short, wrong
-from workloads.json_columns import MAX_ROWS
-from workloads.names import FILE_NAME, encodes, is_file_name, is_name
+from workloads.json_text import MAX_ROWS
+from workloads.text import FILE_NAME, encodes, is_file_name, is_name
 
 MAX_BYTES = 2**50
 """Exclusive bound of one size in bytes (a pebibyte)."""

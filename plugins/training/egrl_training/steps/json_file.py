@@ -20,8 +20,7 @@ from typing import Any
 from egrl_training.steps.check import check
 from egrl_training.steps.step import Op, TrainingStep, Value
 from workloads.errors import InputError
-from workloads.json_columns import check_numbers, read_rows
-from workloads.json_text import describe, judge, parse_object
+from workloads.json_text import check_numbers, describe, judge, parse_object, read_rows
 
 KIND = "training-step"
 VERSION = 1

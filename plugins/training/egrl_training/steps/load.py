@@ -7,10 +7,9 @@ from functools import cache
 from egrl_training.steps import read_shipped, step_names
 from egrl_training.steps.json_file import from_json, to_json
 from egrl_training.steps.step import TrainingStep
-from workloads.compressed import check_values, pack, unpack
 from workloads.errors import InputError
-from workloads.files import PACKED, read_bytes
-from workloads.nearest import one_of
+from workloads.files import PACKED, check_values, pack, read_bytes, unpack
+from workloads.text import one_of
 
 MAX_FILE_BYTES = 1 << 29
 """Largest file, unpacked."""

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from egrl.core import typed_tables
-from egrl.core.archive import Archive
-from egrl.core.keys import run_keys
+from egrl.core.archive import Archive, proposals
 from egrl.core.method import Context
-from egrl.core.proposals import proposals
 from egrl.methods import find_method
+from hwsim.keys import run_keys
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Status
 from subjects import SMALL

@@ -10,14 +10,16 @@ from scipy.stats import kstest
 
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION
-from egrl.core.keys import EVALUATION, run_keys
+from egrl.core.contracts import GENERATION
 from egrl.core.method import Context
 from egrl.methods import find_method
-from egrl.methods.ppo.config import PpoConfig
-from egrl.methods.ppo.learner import Rollouts
+from egrl.methods.ppo.learner import PpoConfig, Rollouts
 from egrl.methods.ppo.method import PpoMethod
-from egrl.methods.ppo.sampling import (
+from egrl.methods.ppo.task import (
+    DRAFTING,
+    EXPLORING,
+    IMPROVING,
+    OPENING,
     carry_out,
     change_one_decision,
     close_gaps,
@@ -27,7 +29,7 @@ from egrl.methods.ppo.sampling import (
     open_stage,
     outset,
 )
-from egrl.methods.ppo.task import DRAFTING, EXPLORING, IMPROVING, OPENING
+from hwsim.keys import EVALUATION, run_keys
 from hwsim.mappings import sample_uniformly
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package

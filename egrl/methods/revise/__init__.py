@@ -1,1 +1,0 @@
-"""Method `revise`: whole games played again with some moves changed."""
