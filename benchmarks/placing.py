@@ -11,8 +11,8 @@ Arms: `egrl`; `rank`: one context network alone, from a random start; `rank-trai
 FOLDER (`placing_network train --without …`) that did without the family; `no-learner`; `no-networks` (chromosomes alone
 after the first generation); `no-chromosomes`; `no-rules` (networks begin around the rule by hand); `greedy`: networks
 and chromosomes as before there was a placer, a Graph U-Net read decision by decision, with a learner and without;
-`graph-unet`, `sage`: ranking networks over the graph; `annealing` from what the first of the rules places. `sac`:
-SAC as the learner; `pg`, `pg-sac`: learners alone; `cma-scores`, `annealing-scores`: `benchmarks.placing_rivals`.
+`graph-unet`, `sage`: ranking networks over the graph; `annealing` from what the first of the rules places. `pg`,
+`pg-sac`: the learner alone, with a placer and without; `cma-scores`, `annealing-scores`: `benchmarks.placing_rivals`.
 
 A line is one search: the best speedup over the default rule at each mark. The table gives means over seeds and networks
 and, for pairs of marks, the mean logarithm of the ratio to `greedy`, its 95 % interval by Student's t over families.
@@ -59,8 +59,7 @@ ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "greedy-no-learner": ("ea", OLD),
     "annealing": ("annealing", ()),
     "pg": ("pg", ()),
-    "pg-sac": ("pg", ("method.learner.algorithm=sac",)),
-    "sac": ("egrl", ("method.learner.algorithm=sac",)),
+    "pg-sac": ("pg", OLD),
     "cma-scores": ("benchmarks.placing_rivals:CMA_ON_SCORES", ()),
     "annealing-scores": ("benchmarks.placing_rivals:ANNEALING_ON_SCORES", ()),
 }

@@ -33,8 +33,10 @@ ARMS = {
 AT_ONCE = {
     "network": ("o", "one mapping"),
     "all": ("*", "best of 40 by the model"),
-    "compiler": ("s", "best of 12 rules"),
+    "compiler": ("s", "best of 12 rules by the model"),
 }
+BANDS = ("egrl", "annealing", "greedy")
+"""Arms whose bands are drawn: more would hide one another."""
 DRAWS, SHOWN = 2000, 400
 
 
@@ -82,9 +84,9 @@ def draw(lines: list[dict[str, Any]], rows: Sequence[Mapping[str, Any]]) -> Figu
     for number, (arm, (at, shares)) in enumerate(curves(lines, reach).items()):
         colour = f"C{number}"
         axes.plot(at, [each.mean for each in shares], color=colour, label=ARMS[arm], lw=1.8)
-        axes.fill_between(
-            at, *zip(*((s.low, s.high) for s in shares), strict=True), color=colour, alpha=0.10, lw=0
-        )
+        if arm in BANDS:
+            low, high = zip(*((each.low, each.high) for each in shares), strict=True)
+            axes.fill_between(at, low, high, color=colour, alpha=0.12, lw=0)
     for number, (key, (marker, label)) in enumerate(AT_ONCE.items()):
         found = share({row["name"]: float(np.log(row[key])) for row in rows}, reach)
         x = 1.0 * 1.18**number
@@ -104,7 +106,7 @@ def draw(lines: list[dict[str, Any]], rows: Sequence[Mapping[str, Any]]) -> Figu
     axes.minorticks_off()
     axes.set(xlabel="evaluations (one total each)", ylabel="share of the headroom", ylim=(0, 1.02))
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, ncols=2, loc="lower right")
+    axes.legend(fontsize=7.5, ncols=2, loc="lower right")
     return figure
 
 

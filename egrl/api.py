@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
 
 MethodLike = str | MethodDefinition | Callable[[Context], Method] | Any
-"""A name, a definition, the settings of a registered method, or what makes a method of a context."""
+"""A name, a definition, the settings of a registered method, or a function from a Context to a Method."""
 OPTIONS = frozenset(entry.name for entry in fields(RunOptions)) - {"workload", "method", "chip", "evaluator"}
-"""Options of `search` that are no arguments of their own."""
+"""Names of the keyword options of `search` beyond its own arguments."""
 
 
 def search(
@@ -60,38 +60,37 @@ def search(
 
     Args:
         workload: str, a name of `egrl list workloads`, or a workload file (.json); a Workload, a Program; or a Problem,
-            which then is what is searched. Needed, unless `resume` is given.
-        method: str, a name of `egrl list methods` or MODULE:NAME; the settings of a method, `EaConfig(…)` say; a
-            MethodDefinition; or a function of a Context that gives a Method; default "": without a budget or a board
-            "auto"; else egrl, or the problem's own (mmap: revise; plug-ins: their own, or
+            which is then searched as it is. Required unless `resume` is given.
+        method: str, a name of `egrl list methods` or MODULE:NAME; the settings of a method, such as `EaConfig(…)`; a
+            MethodDefinition; or a function from a Context to a Method. Default "": "auto" if neither a budget nor an
+            evaluator is given, else the problem's own default (nnpi, mcm: egrl; mmap: revise; plug-ins: theirs, or
             annealing).
         chip: str, a name of `egrl list chips`, or a chip file (.toml); a Chip or a Package; default "": the problem's
             first.
         out: path of the run folder, new or empty; True: `runs/<workload>-<method>-s<seed>-<n>`, as `egrl run` does;
             default: none, the search is in memory and leaves nothing.
-        resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
-            (whichever the run has, and no smaller), workers, executor, ray_address, checkpoint_seconds, until_gap and
-            evaluator may be given with it. Method and problem must be, where they are MODULE:NAME, and the evaluator,
-            where the run has one.
+        resume: path of a run folder to continue, instead of a workload; default: none. Allowed with it: a larger
+            budget of the kind that the run has (gens, evals or seconds), workers, executor, ray_address,
+            checkpoint_seconds, until_gap and evaluator. Required with it: method and problem if they are MODULE:NAME,
+            and the evaluator if the run has one.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
-        on_generation: is called with the row of metrics of each generation, a dict; the search stops where it returns
-            something true.
-        evaluator: what measures instead of the model: str, a command that speaks JSON lines, or a function of the
-            rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/guides/boards.md);
-            default "": none. `workers` is then the number of commands, or of threads that call the function.
+        on_generation: called after each generation with its row of metrics, a dict; a true result ends the search.
+        evaluator: measures instead of the model: str, a command that speaks JSON lines, or a function from the rows of
+            a mapping, [{"node": name, head: choice, …}, …], to seconds (docs/guides/boards.md); default: none.
+            `workers` is then the number of commands, or of threads that call the function.
         options: the other flags of `egrl run` by name (`seed=1, gens=50, until_gap=0.005`), which `egrl.RunOptions`
-            describes; None stands for the default.
+            describes; None means the default.
 
     Returns:
-        A Result: `.speedup` (over the compiler's map, or the option `baseline`), `.mapping` (int16 [N, H]), `.names`,
+        A Result: `.speedup` (over the baseline's mapping), `.mapping` (int16 [N, H]), `.names`,
         `.cost`, `.bound`, `.gap`, `.history`, `.summary`, `.folder`, `.problem`.
 
     Raises:
         InputError: an argument, a file or the run folder is wrong.
         RunFailure: the disk, a worker or the evaluator failed.
-        Interrupted: the user pressed Ctrl-C; the run can be resumed. (A search in memory gives what it has found.)
+        Interrupted: the user pressed Ctrl-C; the run can be resumed. (A search in memory returns what it has found.)
     """
     given = options_of(options, OPTIONS, workload, method, chip)
     if evaluator is not None:
@@ -197,7 +196,7 @@ def measure_baseline(run: Run, boards: BoardExecutor, given: Mapping[str, Any], 
 
 
 def say_time(run: Run, request_s: float, quiet: bool) -> None:
-    """Say how long the budget takes on boards of which a request takes so many seconds."""
+    """Note how long the budget takes on the boards, from the seconds of one request."""
     options = run.config.run
     evaluations = Budget.of(options.budget(), options.generation_evals).evaluations
     if evaluations is not None:

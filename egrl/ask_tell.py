@@ -1,4 +1,4 @@
-"""Ask and tell: a search whose caller measures."""
+"""Ask and tell: a search in which the caller measures."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Batch:
 
     Attributes:
         mapping: int16 [B, N, H], what would run of each proposal.
-        source: B names, who proposes each.
-        runs: bool [B]; where false a mapping breaks a rule, and seconds reported for it count for nothing.
+        source: B names of what proposed each.
+        runs: bool [B]; False if a mapping breaks a rule of the problem: seconds reported for it are ignored.
         proposals: what was proposed, with tickets; `key` uint64 [B] for `Problem.evaluate(proposals.mapping, key)`.
     """
 
@@ -86,12 +86,12 @@ class Search:
     ...         search.tell(batch, [board(names) for names in batch.names])
     ...     result = search.result()
 
-    `Search(resume="measured")` goes on from the folder's last checkpoint. What was asked for and not told then, or told
-    since, is asked for again. Threads may use one search: its methods run one at a time.
+    `Search(resume="measured")` continues from the folder's last checkpoint: batches without results at that time, and
+    those reported since, are asked for again. Several threads may use one search: its methods run one at a time.
 
     Attributes:
         problem: what is searched.
-        baseline_cost: what speedups are over: the problem's own, or the seconds reported of its mapping.
+        baseline_cost: cost of the baseline's mapping, by the problem or as its seconds were reported.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class Search:
         """Begin a search, or go on with one.
 
         Args:
-            workload, method, chip, out, settings, preset: as of `egrl.search`.
+            workload, method, chip, out, settings, preset: as in `egrl.search`.
             resume: path of a run folder to go on with, instead of a workload; default: none. Only checkpoint_seconds
-                may be given with it; method and problem must be, where they are MODULE:NAME. The folder can also be of
-                `egrl.search` or `egrl run`: a run whose costs the model gave goes on with evaluations, one whose
-                seconds were measured goes on with seconds.
+                is allowed with it; method and problem are required if they are MODULE:NAME. A folder of `egrl.search`
+                or `egrl run` will do, too: a run with modelled costs continues with evaluations, one with measured
+                seconds continues with seconds.
             options: the flags of `egrl run` that say what is searched, and how: problem, generation_evals, seed, start,
                 init, threads, device, exact_seconds, checkpoint_seconds (`egrl.RunOptions` describes them); None
-                stands for the default.
+                means the default.
 
         Raises:
             InputError: an argument, a file or the run folder is wrong.
@@ -144,7 +144,7 @@ class Search:
         """Build the loop, which goes on from the run's state."""
         run, options = self._run, self._run.config.run
         self._executor, self._memory = CallerMeasures(), Memory()
-        self._asked: set[int] = set()  # the first ticket of each batch that was asked for and not told
+        self._asked: set[int] = set()  # the first ticket of each batch without results
         self._loop = Loop(
             run.method,
             run.context,
@@ -199,7 +199,7 @@ class Search:
 
     @property
     def evaluations(self) -> int:
-        """How many have been told."""
+        """Number of evaluations reported so far."""
         return len(self._context.archive)
 
     @property

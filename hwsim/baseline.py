@@ -20,7 +20,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class _Digest:
-    """The fingerprint of a problem whose baseline was replaced."""
+    """The fingerprint of a problem with another baseline."""
 
     digest: str
 

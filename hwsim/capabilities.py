@@ -41,7 +41,7 @@ class HasObservation(Protocol):
 
 @runtime_checkable
 class HasPlacer(Protocol):
-    """A problem whose tensors can be placed by score; see `hwsim.placing`."""
+    """A problem with a placer: it puts tensors into memories by score (`hwsim.placing`)."""
 
     @property
     def placer(self) -> Placer: ...
@@ -172,7 +172,7 @@ class HasBound(Protocol):
     def bound(self, time_limit_s: float) -> Bound:
         """The best bound that can be proved within the limit, in seconds.
 
-        With a limit of 0 nothing is proved anew: the answer is the bound known already (shipped with the package, say).
+        With a limit of 0 nothing is proved: the answer is a bound that is known already, such as one that ships.
         """
 
 
@@ -238,8 +238,8 @@ class Parts:
         names: P different names. If a part is the time of a node, it has that node's name.
         whole: how parts make the cost: their "sum", or the largest of them ("max").
         node: int32 [P], the node of the space that each part belongs to; -1: to none.
-        kinds: P kinds of ops, such as "conv": the op whose time each part is; empty if that is not known.
-        terms: of which terms parts are sums, such as what each node adds to the load of its chip; None if of none.
+        kinds: P kinds of ops, such as "conv", one for each part; empty if parts are not times of ops.
+        terms: the terms that parts are sums of, such as what each node adds to the load of its chip; None: no sums.
     """
 
     names: tuple[str, ...]
@@ -259,7 +259,7 @@ class Parts:
 
 @runtime_checkable
 class HasParts(Protocol):
-    """A problem whose costs are made of parts that a profiler can measure, such as the time of every op.
+    """A problem with costs made of parts that a profiler can measure, such as the time of every op.
 
     If `evaluate` computes costs by a model, it fills `Evaluation.parts` for every row that ran. If a board measures
     them, it may (`op_seconds`, docs/guides/boards.md).
@@ -353,7 +353,7 @@ class HasPlanText(Protocol):
 
 
 class Race(ABC):
-    """The best mappings of a run, measured again in turn before one of them is named the best."""
+    """The best mappings of a run, measured again, alternating, before one is chosen as the best."""
 
     @abstractmethod
     def costs(self, mapping: Mapping16) -> Floats:

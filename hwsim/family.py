@@ -2,7 +2,7 @@
 
 A description of a chip is roughly right. A family has named parameters that say how far it may be off. Each is the
 logarithm of a factor on a number of the description, in units of its prior standard deviation; at the description
-itself all are 0. A family also has *effects*, each of which is on or off. Measurements of mappings then decide which
+itself all are 0. A family also has *effects*, each on or off. Measurements of mappings then decide which
 member of the family the board resembles (`egrl.methods.twin`).
 """
 
@@ -170,7 +170,7 @@ class Family(Learnable):
 
 @runtime_checkable
 class HasFamily(Protocol):
-    """A problem with a family of models, one of which may describe a board.
+    """A problem with a family of models: one of them may describe a board.
 
     A description of the board can express all that was learned, except for what belongs to single nodes.
 

@@ -34,7 +34,7 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """A small kernel whose code goes into every kernel that calls it, since a call passes on each array of a tuple.
+    """A small kernel that is compiled into its callers, since a call would pass on each array of a tuple.
 
     A division by 0 gives what numpy gives and is no error: where an error may leave a loop, each array in it is counted
     as used and as free again, at every turn. Both together make such loops several times as fast.

@@ -78,7 +78,7 @@ class Measurement:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the value lies, low and high (closed); see the module."""
+        """The 95 % interval of the value, low and high (closed)."""
         ordered, count, value = sorted(self.samples), len(self.samples), self.value
         if self.statistic == "minimum":
             if count > 1:
@@ -146,7 +146,7 @@ def interleave(
 ) -> list[Measurement]:
     """Measure candidates in rounds, the order turned every round, until the best is apart from all others.
 
-    A candidate whose interval lies above the leader's leaves the race, after `practice.least` rounds at the earliest.
+    A candidate leaves the race if its interval lies above the leader's, after `practice.least` rounds at the earliest.
     The race ends when one is left, when all intervals are narrow, at `practice.most` rounds or after its seconds.
     Returns a measurement for each, in order; those that left have fewer samples.
     """

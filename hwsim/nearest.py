@@ -180,7 +180,7 @@ class Step:
 
 
 def best_first(problem: Problem, mapping: Mapping16) -> list[Step]:
-    """The changes of a valid mapping int16 [N, H] in steps, of which the first ones make a valid mapping, too."""
+    """The changes of a valid mapping int16 [N, H] in steps; the first k steps make a valid mapping, for every k."""
     costs = Costs(problem, LIMIT)
     now = problem.baseline.mapping
     cost, left = costs.of(now), changed(problem, mapping)

@@ -23,7 +23,7 @@ Scores = NDArray[np.float32]
 
 
 class Placer(ABC):
-    """Places the T tensors of a problem in its L memories, of which memory 0 is the slowest and holds any of them.
+    """Places the T tensors of a problem in its L memories; memory 0 is the slowest and has room for all.
 
     Attributes:
         node: int64 [T], the node that each tensor belongs to, rising.
@@ -81,7 +81,7 @@ def ranked(scores: Scores) -> NDArray[np.int64]:
 
 
 def scores_of(mapping: Mapping16, node: NDArray[np.int64], head: NDArray[np.int64], memories: int) -> Scores:
-    """Scores float32 [B, T, L] whose placing is the valid mapping itself, int16 [B, N, H]: 1 in its memory, else -inf.
+    """Scores float32 [B, T, L] that place as valid mappings int16 [B, N, H] do: 1 in the tensor's memory, else -inf.
 
     Memory 0 has 0, so that nothing but the mapping's own memory comes before it.
     """

@@ -61,7 +61,7 @@ class Pipeline:
         return fullness(stage, self.load, stages), held
 
     def middle(self, stages: int) -> NDArray[np.float64]:
-        """Float64 [N] in 0..1: where the middle of each node lies in a pipeline whose stages are equally full.
+        """Float64 [N] in 0..1: where the middle of each node lies in a pipeline of equally full stages.
 
         Nodes come in their order. Each takes its share of all load or, if that is more, its share of the memory that
         `stages` use when they are half full (`HALF`).

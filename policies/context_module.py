@@ -38,7 +38,7 @@ class Batch:
 
     @staticmethod
     def of(given: Sequence[Places]) -> Batch:
-        """Of places whose edges are known; all with equal numbers of memories and of decisions."""
+        """For places with known edges, all with equal numbers of memories and of decisions."""
         nodes = np.array([places.shape[0] for places in given])
         start = np.cumsum(nodes) - nodes
         tensors = [len(places.node) for places in given]

@@ -107,7 +107,7 @@ class Stages(NamedTuple):
 
     Attributes:
         heat: float32 [B, H, C] in 0..1, how near each is to setting the pace.
-        even: float32 [N], where in 0..1 each node lies in a pipeline whose stages are equally full.
+        even: float32 [N], where in 0..1 each node lies in a pipeline of equally full stages.
         situation: float32 [B, N, H, 5], how each node lies in its stage.
     """
 
@@ -149,7 +149,7 @@ class GraphSageConfig:
 
 
 class GraphSage(nn.Module):
-    """See the module. F features and H decisions a node are fixed; graph and choices are not."""
+    """The network of the module, for F features and H decisions per node; graph and choices may vary."""
 
     def __init__(
         self, config: GraphSageConfig, features: int, heads: int, rng: np.random.Generator | None = None

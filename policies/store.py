@@ -52,7 +52,7 @@ _REQUIRED: dict[str, type] = {
 
 @dataclass(frozen=True)
 class StoredPolicy:
-    """A policy as it lies on disk: named arrays and metadata (see the module)."""
+    """A policy on disk: named arrays and metadata."""
 
     weights: Mapping[str, NDArray[Any]]
     metadata: Mapping[str, Any]

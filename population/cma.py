@@ -28,7 +28,7 @@ from population.walk import MARGIN
 MOST_WEIGHTS = 1000
 """The largest number of weights that CMA-ES moves: its time per generation grows with the cube."""
 ENOUGH = 8
-"""The smallest number of networks whose covariance is taken."""
+"""Number of networks below which no covariance is estimated."""
 OWN_SHARE = 0.5
 """Share of that covariance; the rest is the same in all directions, in which so few networks say nothing."""
 STATE = ("centroid", "sigma", "pc", "ps", "C", "diagD", "B", "BD", "update_count")
@@ -81,7 +81,7 @@ class Cma:
         return None if self._strategy is None else np.asarray(self._strategy.centroid, np.float32)
 
     def update(self, networks: Sequence[Individual]) -> bool:
-        """Take the measured networks of a generation. Returns whether it begins anew."""
+        """Update from the measured networks of a generation. True if the search restarts."""
         measured = [m for m in networks if np.isfinite(m.score)]
         for m in measured:
             assert isinstance(m.genome, Network)

@@ -36,7 +36,7 @@ ENCODINGS: tuple[Encoding, ...] = ("network", "boltzmann")
 
 
 class Generational(Population):
-    """Members of which the first `elites` are those of the generation before."""
+    """The members; the first `elites` are those of the generation before."""
 
     elites = 0
 

@@ -52,7 +52,7 @@ class IslandSearch(Population):
         operators: Operators | None = None,
         device: str = "cpu",
     ) -> None:
-        """As of every population. InputError if `operators` mate or mutate."""
+        """The population at its start. InputError if `operators` mate or mutate."""
         super().__init__(config, decisions, actor, operators, device)
         if self.operators.mate is not None or self.operators.mutate is not None:
             kind = "mutate" if self.operators.mate is None else "mate"

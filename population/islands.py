@@ -63,7 +63,7 @@ class Islands:
         return [m for island in self._islands for m in island.pool]
 
     def open(self) -> None:
-        """Open a new island; where there are too many, remove the one whose best is worst, never the best or newest.
+        """Open a new island; of too many the one with the worst best is removed, but never the best or the newest.
 
         Where only one is allowed it stays, and none is opened.
         """

@@ -40,7 +40,7 @@ class LocalSearch:
         self._moves = decisions.moves or Moves(decisions.num_choices, decisions.live, config.island.moves)
 
     def anchor(self, ran: NDArray[np.int16]) -> Boltzmann:
-        """A chromosome whose prior is a mapping int16 [N, H]."""
+        """A chromosome with a mapping int16 [N, H] as its prior."""
         given = self._decisions
         return boltzmann_from_mapping(ran, given.num_choices, given.choices, given.certainty)
 

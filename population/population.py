@@ -1,4 +1,4 @@
-"""What every population is: members to be measured, their policies, and how a generation is told.
+"""The interface of populations: members to be measured, their policies, and results of a generation.
 
 The two kinds are `population.generational` (Algorithm 2) and `population.island_search` (the default).
 """
@@ -62,7 +62,7 @@ class Population(ABC):
     Attributes:
         members: the generation.
         known: the mappings that ran, where those of networks are to be new.
-        generation: how many were told.
+        generation: number of generations with results.
     """
 
     def __init__(

@@ -39,9 +39,9 @@ class NetworkMutation:
         10.0
     )
     reset_probability: Annotated[
-        float, Doc("probability that a changed weight is drawn anew from N(0, reset_sigma^2)")
+        float, Doc("probability that a changed weight is drawn again from N(0, reset_sigma^2)")
     ] = 0.02
-    reset_sigma: Annotated[float, Doc("standard deviation of weights that are drawn anew")] = 0.1
+    reset_sigma: Annotated[float, Doc("standard deviation of weights that are drawn again")] = 0.1
 
     def __post_init__(self) -> None:
         _check(self, "fraction", "super_probability", "reset_probability", most=1.0)

@@ -172,7 +172,7 @@ class Walk:
             self._best_scout = (scout.score, scout.genome.weights)
 
     def begin_at(self, weights: Weights, reward: float = -np.inf) -> None:
-        """Begin a walk at weights float32 [P], whose reward is the one to exceed."""
+        """Begin a walk at weights float32 [P] with their reward, which members have to exceed."""
         self.centre, self.ascent = weights, Ascent.of(len(weights))
         self.best, self.idle, self._best_scout = reward, 0, None
         self.number += 1

@@ -179,7 +179,7 @@ class Archive:
 
     @property
     def window(self) -> int:
-        """Evaluations of each problem whose mappings are kept."""
+        """Number of evaluations with kept mappings, per problem."""
         return min(ring.window for ring in self._mappings)
 
     @property

@@ -393,7 +393,7 @@ def rules_of(problem: Problem) -> list[Mapping16]:
 
 
 class FromRules:
-    """A method whose start is the cheapest of `Context.rules`, which are measured first and count as evaluations.
+    """A method that starts at the cheapest of `Context.rules`, which are measured first and count as evaluations.
 
     Once all are measured, the method is built again with that start. It gets the result of the start; the others are
     only in the archive. All else is the method's own.

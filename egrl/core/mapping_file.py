@@ -39,7 +39,7 @@ from workloads.text import hint, plain_cell
 KIND = "mapping"
 VERSION = 1
 PLACE = "place"
-"""Key of what a choice led to (`HasPlacement`): for whoever reads the file; `loads` derives it anew."""
+"""Key of what a choice led to (`HasPlacement`), for readers of the file; `loads` ignores it and derives it again."""
 
 
 def names_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ def needs_probabilities(problem: Problem) -> str | None:
 
 
 def needs_graph(problem: Problem) -> str | None:
-    """`serves` of methods whose policies read a graph."""
+    """`serves` for methods with policies that read a graph."""
     if not isinstance(problem, HasObservation):
         return "the problem has no graph to observe"
     degree = np.bincount(problem.observation.edge_index.ravel(), minlength=problem.space.shape[0])

@@ -43,7 +43,7 @@ _LIKE_ID = re.compile(r"(?<![\d.])[4-9]\d{15}(?!\.?\d)")
 _READ = 1 << 16
 """So many characters of a value are looked at for an excerpt."""
 ANSWERS = frozenset({"latency_s", "invalid", "error"})
-"""Keys of which an answer has one."""
+"""Keys of answers; an answer has exactly one of them."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def check_meant(line: str) -> None:
 
 
 def answer_of(document: Mapping[str, Any], quote: Quote = quoted) -> Answer:
-    """The answer in an object, of which messages show parts by `quote`.
+    """The answer in an object; error messages show parts of it by `quote`.
 
     Raises BoardFailure where it has no usable latency_s, invalid or error.
     """
@@ -200,7 +200,7 @@ class ProfileReader:
         self._said: set[str] = set()
 
     def beside(self, modelled: Profiles | None) -> ReadProfile:
-        """What reads profiles of the mapping of which the model says float32 [1, P], None if it says nothing."""
+        """A reader of profiles of one mapping; the model predicts float32 [1, P] for it, or None."""
         model = None if modelled is None else modelled[0].astype(np.float64)
         return lambda given, latency_s: self.read(given, latency_s, model)
 

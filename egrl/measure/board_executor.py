@@ -1,4 +1,4 @@
-"""Measuring on boards: an executor whose boards are processes behind a script, or a Python function.
+"""Measuring on boards: an executor with processes behind a script, or a Python function, as boards.
 
 The problem decides which mapping runs for a proposal (repaired, valid or not); a board measures how long that takes.
 Each board has a thread, so that boards measure while the caller learns. No mapping is measured twice.
@@ -77,7 +77,7 @@ class Usage:
 
 
 class BoardExecutor:
-    """An executor over boards; see the module. `measure_baseline` comes first.
+    """An executor over boards. Call `measure_baseline` first.
 
     Attributes:
         boards: a board each; `living` are those that have not been given up.
@@ -137,8 +137,8 @@ class BoardExecutor:
     def measure_baseline(self, timed: Callable[[float], None] = lambda seconds: None) -> None:
         """Measure the baseline on the first board, or take it from what was measured before.
 
-        `timed` is told the seconds of a request, as soon as they are known. Raises RunFailure where the baseline cannot
-        be measured: without it nothing can be said of any mapping.
+        `timed` is called with the seconds of a request, as soon as they are known. RunFailure if the baseline cannot be
+        measured: nothing could be said of any mapping without it.
         """
         key = digest(self.baseline)
         record = self.measurements.get(key)

@@ -141,7 +141,7 @@ class Confirmations:
 
 
 class ConfirmingBoards:
-    """An executor: boards that also measure the best afresh; see the module."""
+    """An executor: boards that also measure the best mapping again, once per generation."""
 
     def __init__(self, boards: BoardExecutor) -> None:
         """Boards that have measured the baseline, and know their noise and their run folder."""
@@ -226,7 +226,7 @@ class Fresh:
     """A mapping that is measured afresh.
 
     Attributes:
-        generation: at whose end it was chosen.
+        generation: the one at the end of which it was chosen.
         ticket: the evaluation that it is of.
         key: the mapping's digest.
         latency_s: the answer, one or more samples; none where it failed; None: it is not there yet.

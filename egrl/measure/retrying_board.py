@@ -1,4 +1,4 @@
-"""A board whose requests are tried again after failures, and which is restarted or given up. Used by one thread."""
+"""A board with retries: failed requests are repeated, a dead board is restarted or given up. Used by one thread."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GivenUp(Exception):
 
 
 class RetryingBoard:
-    """One board; see the module.
+    """One board with its retries and restarts.
 
     Attributes:
         requests, failures, restarts: counted so far.
@@ -185,7 +185,7 @@ def baseline_record(
     read: ReadProfile,
     timed: Callable[[float], None] = lambda seconds: None,
 ) -> Record:
-    """Measure the baseline, often enough to know its noise; `read` reads profiles, `timed` is told once, after
+    """Measure the baseline, often enough to know its noise; `read` reads profiles, `timed` is called once, after
     `TIMED` requests, how long the quickest took.
 
     RunFailure where it cannot be measured.

@@ -14,7 +14,7 @@ from workloads.references import failed
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
         "egrl.methods.portfolio",
-        "a portfolio, whose members share the evaluations by what they find",
+        "a portfolio: its members share the evaluations by what they find",
         definition="EGRL",
         members={
             "population and learner": "EGRL's Algorithm 2: networks and chromosomes, and a discrete SAC learner",

@@ -81,7 +81,7 @@ class _Chain:
 
 
 class Annealing(Method):
-    """See the module."""
+    """Simulated annealing: one or several chains, one proposal per chain in turn."""
 
     def __init__(self, context: Context, config: AnnealingConfig) -> None:
         problem, start = context.problems[0], context.start[0]
@@ -98,7 +98,7 @@ class Annealing(Method):
         self._asked = self._told = self._accepted = 0
 
     def ask(self) -> Proposals:
-        """The next step of the chain whose turn it is; its first is where it stands, unless that was measured."""
+        """The next step of the chain in turn; its first step measures its start, unless that was measured."""
         chain = self._chains[self._asked % len(self._chains)]
         fresh = chain.energy == math.inf
         if self._config.space == "distributions":

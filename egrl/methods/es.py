@@ -69,7 +69,7 @@ class EsConfig:
         int,
         Ge(0),
         Le(10_000),
-        Doc("random networks at the best of which the walk begins; 0: it begins at one random network"),
+        Doc("random networks that are measured first: the walk begins at the best; 0: at one random network"),
     ] = 0
     network: Annotated[NetworkConfig, Doc("the actor")] = field(default_factory=NetworkConfig)
 
@@ -91,7 +91,7 @@ class _Round:
         scouting: whether the networks are scouts; else they are those of the walk.
         centre: whether the walk's centre is the first of them.
         reward, speedup: float64 [P * K], workload after workload; NaN where a measurement failed.
-        told: how many workloads.
+        told: number of workloads with results.
     """
 
     mapping: list[Mapping16]
@@ -115,7 +115,7 @@ class _Round:
 
 
 class Es(Method):
-    """See the module."""
+    """Evolution strategies on the weights of one network."""
 
     def __init__(self, context: Context, config: EsConfig) -> None:
         """Raises InputError where no policy fits all workloads, or `context.init` does not."""
@@ -162,7 +162,7 @@ class Es(Method):
         raise ValueError("members: expected a walk with a centre, received one without")
 
     def ask(self) -> Proposals:
-        """The current round on the next workload; a new round once all of it has been told."""
+        """The current round on the next workload; a new round after the results of all workloads."""
         if self._current is None or self._current.measured:
             self._step()
             self._current = self._next_round()

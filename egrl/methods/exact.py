@@ -31,7 +31,7 @@ SECONDS = 60.0
 STEP_S = 1.0
 """How long a solve works between two looks at the clock and at Ctrl-C."""
 RISE = 1e-3
-"""By what share of itself a bound must have risen to be told with no better mapping."""
+"""Relative rise of the bound below which it is not reported unless there is a better mapping."""
 SOURCE = "exact"
 
 
@@ -89,7 +89,7 @@ class Exact(Method):
 
 @dataclass
 class _Reached:
-    """How far a solve has come: its best, its bound and the one that was told last, and the seconds it worked."""
+    """Progress of a solve: its best, its bound, the bound reported last, and the seconds it worked."""
 
     best: Mapping16 | None = None
     cost: float = math.inf
@@ -167,7 +167,7 @@ class Anytime(Method):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """How far it has come; a solve begins anew from the best mapping."""
+        """The progress; after loading it, a solve starts again from the best mapping."""
         return dict(vars(self._at))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -16,8 +16,7 @@ Deviations:
 - A pass that brings nothing ends the walk, since the next one would measure the same maps again: a new walk begins
   at a mapping drawn uniformly at random. With neighbours a pass measures new maps, and the walk goes on.
 
-A problem whose plans are made of plans for parts (`RuledDerivation`) gets dynamic programming over the
-parts instead, `egrl/methods/greedy_dp.py`.
+A problem with plans made of plans for parts (`RuledDerivation`) gets dynamic programming over the parts instead.
 
 Dynamic programming over parts: the best plans of every part, bottom-up, each measured by itself.
 
@@ -104,9 +103,10 @@ def joint_choices(problem: Problem, node: int, mapping: Mapping16) -> Mapping16:
 
 
 class GreedyDp(Method):
-    """See the module.
+    """Places one node at a time, trying every combination of its choices.
 
-    `_placed` says whether the mapping in place has been measured; `_node` is the node whose candidates are, -1 before.
+    `_placed` says whether the mapping in place has been measured; `_node` is the node with
+    candidates now, -1 before.
     """
 
     def __init__(self, context: Context, config: GreedyDpConfig) -> None:
@@ -152,7 +152,7 @@ class GreedyDp(Method):
         return [self._moves.propose(self._mapping, self._rng)[None] for _ in range(count)]
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Go on from the best candidate, where it is better; one whose measurement failed is never better."""
+        """Continue from the best candidate, if it is better; a failed measurement is never better."""
         reward = np.where(np.isfinite(evaluation.reward), evaluation.reward, -np.inf)
         best = int(np.argmax(reward))
         if reward[best] > self._reward:
@@ -206,7 +206,7 @@ MOST_KEPT = 1 << 20
 
 
 class PartsDp(Method):
-    """The search for one problem, up to `parallel` plans of a part at a time. It is brought back by what was told."""
+    """The search for one problem, up to `parallel` plans of a part at a time. Its state is the results so far."""
 
     def __init__(self, context: Context, derivation: RuledDerivation, keep: int, parallel: int) -> None:
         self._derivation, self._keep, self._parallel = derivation, keep, parallel
@@ -220,7 +220,7 @@ class PartsDp(Method):
         self._pass, self._grew = 1, False
 
     def ask(self) -> Proposals | None:
-        """The next plans of the part whose turn it is; None where the last pass has ended."""
+        """The next plans of the part in turn; None after the last pass."""
         while not self._to_measure:
             if not self._next_part():
                 return None
@@ -255,5 +255,5 @@ class PartsDp(Method):
         return [self._plans[number] for number in order[: self._keep]]
 
     def metrics(self) -> Mapping[str, float]:
-        """The pass, the part whose turn it is, counted from 1, and how many plans are kept."""
+        """The pass and the part in turn, both counted from 1, and the number of plans kept."""
         return {"pass": float(self._pass), "part": float(self._at + 1), "kept": float(self._keep)}

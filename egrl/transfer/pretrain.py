@@ -8,7 +8,6 @@ were saved on the way are then placed on the validation workloads (`egrl/transfe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +183,7 @@ def _problems(options: PretrainOptions, workloads: Sequence[str]) -> list[Proble
 
 
 def _on_drawn_chips(options: PretrainOptions) -> list[Problem]:
-    """Each workload on its own drawn chips, those that it does not fit on left out; the same for equal seeds."""
+    """Each workload on its own drawn chips; the same for equal seeds. InputError where it does not fit on one."""
     definition = find_problem(options.problem).load()
     if not options.chips_around or definition.around is None:
         return []
@@ -193,9 +192,8 @@ def _on_drawn_chips(options: PretrainOptions) -> list[Problem]:
     for number, workload in enumerate(options.workloads):
         for k in range(options.chips_around):
             rng = np.random.default_rng([options.seed, number, k])
-            with suppress(InputError):
-                drawn = definition.around(chip, rng, f"variant-{number}-{k}")
-                found.append(definition.build(workload, drawn, settings))
+            drawn = definition.around(chip, rng, f"variant-{number}-{k}")
+            found.append(definition.build(workload, drawn, settings))
     return found
 
 

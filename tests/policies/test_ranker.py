@@ -9,10 +9,10 @@ import torch
 from policies.graph import prepare
 from policies.network import NetworkConfig
 from policies.places import Places
-from policies.ranker import MOST_FREE, Rankers, by_hand, free_share
-from policies.ranking_actor import RankingActor
+from policies.pyg import make_actor
+from policies.ranker import MOST_FREE, Rankers, added_network, by_hand, free_share
 from policies.shipped import rules
-from policies.weight_vector import assign, flatten
+from policies.weight_vector import assign
 from workloads.errors import InputError
 
 NAMES = ("one", "saved_of_mean", "bytes_times_lifetime")
@@ -65,36 +65,22 @@ def test_linear_scores_are_the_same_alone_and_among_others_and_are_rounded_once(
     np.testing.assert_array_equal(together[:, :, 1:], terms.sum(axis=-1).astype(np.float32))
 
 
-@pytest.mark.parametrize("config", [LINEAR, CONTEXT, UNET, SAGE], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [UNET, SAGE], ids=lambda config: config.name)
 @pytest.mark.parametrize("levels", [2, 4])
-def test_the_module_gives_what_one_pass_over_a_population_gives(config, levels):
+def test_a_network_over_the_graph_adds_to_both_ends_what_it_says_of_an_op(config, levels):
+    """One pass over a population against a module for each of its networks."""
     seen, graph = places(levels), prepare(EDGES, NODES)
     rankers = Rankers(config, NAMES, HEADS)
     drawn = weights(rankers)
     scores, _ = rankers.scores(drawn, seen, graph)
-    actor = RankingActor(config, NAMES, seen, levels)
-    assert [p.numel() for p in actor.parameters()] == [s.size for s in rankers.weight_format.segments]
+    rule = HEADS * 2 * len(NAMES)
+    network = make_actor(added_network(config), HEADS * len(NAMES), HEADS, 2, np.random.default_rng(0))
     for row, expected in zip(drawn, scores, strict=True):
-        assign(actor, row)
-        np.testing.assert_array_equal(flatten(actor), row)
+        assign(network, row[rule + 1 :])
         with torch.no_grad():
-            logits = actor(torch.zeros(NODES, 7), graph).numpy()
-        np.testing.assert_allclose(logits[seen.node, seen.head], expected, atol=1e-5)
-        dead = np.ones((NODES, HEADS), bool)
-        dead[seen.node, seen.head] = False
-        assert not logits[dead].any()
-
-
-def test_a_learner_moves_the_coefficients_and_the_network_of_a_ranking_actor():
-    seen, graph = places(), prepare(EDGES, NODES)
-    actor = RankingActor(UNET, NAMES, seen, 3, np.random.default_rng(0))
-    logits = actor(torch.zeros(NODES, 7), graph)
-    assert logits.shape == (NODES, HEADS, 3)
-    logits.square().sum().backward()
-    assert actor.coefficients.grad is not None
-    assert actor.coefficients.grad.abs().sum() > 0
-    of_network = [p.grad for name, p in actor.named_parameters() if name.startswith("network")]
-    assert sum(float(grad.abs().sum()) for grad in of_network if grad is not None) > 0
+            said = network(torch.from_numpy(seen.of_nodes), graph).numpy()
+        linear = seen.linear(row[:rule].reshape(1, HEADS, 2, -1))[0]
+        np.testing.assert_allclose(linear + said[seen.node, seen.head] @ seen.ends.T, expected, atol=1e-5)
 
 
 def test_a_fresh_network_changes_the_rule_that_it_begins_with_a_little():

@@ -32,12 +32,15 @@ from numpy.typing import NDArray
 from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.methods import policy_fit
+from egrl.methods.egrl.config import LearnerConfig
 from egrl.methods.egrl.first_population import Parts, first_population
 from egrl.methods.egrl.learner import LEARNER_SOURCE, Learner
+from egrl.methods.egrl.rank_learner import RankLearner
 from egrl.methods.egrl.rollouts import COMPILER, LEARNER, Rollouts, Round
-from egrl.methods.egrl.which_learner import learner_of
+from egrl.methods.egrl.sac_learner import SacLearner
 from hwsim.problem import Evaluation
 from policies.store import StoredPolicy, actor_policy
+from policies.weight_vector import Weights
 from population.genome import Network
 from population.local_search import Immigrant
 from population.population import Population
@@ -61,7 +64,7 @@ class Algorithm2(Method):
             self._population = first_population(context, parts, parts.evolution, self._rng, init)
         self._learner: Learner | None = None
         if parts.learner is not None:  # line 2
-            self._learner = learner_of(parts.learner, parts.network, context, self._rng, init, parts.ranking)
+            self._learner = _learner(parts.learner, parts, context, self._rng, init)
         self._rollouts = Rollouts(context, parts, self._population, self._learner, self._rng)
         self._told = 0
         self._immigrants: list[Immigrant] = []
@@ -230,3 +233,12 @@ class Algorithm2(Method):
         self._metrics = dict(state["metrics"])
         self._top = (state["top"][0], state["top"][1])
         self._immigrants = [Immigrant(**immigrant) for immigrant in state["immigrants"]]
+
+
+def _learner(
+    config: LearnerConfig, parts: Parts, context: Context, rng: np.random.Generator, init: Weights | None
+) -> Learner:
+    """One that ranks where a placer reads the networks, else SAC."""
+    if parts.ranking is not None:
+        return RankLearner(config, context, rng, init, parts.ranking)
+    return SacLearner(config, parts.network, context, rng, init)

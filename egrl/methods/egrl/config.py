@@ -103,16 +103,10 @@ class RankLearnerConfig:
 class LearnerConfig:
     """Settings of the learner (Table 2's values unless its class says otherwise)."""
 
-    algorithm: Annotated[
-        Literal["auto", "rank", "sac"],
-        Doc(
-            '"rank": a network that ranks tensors follows the gradient of its scores; "sac": the paper\'s actor and'
-            ' critics; "auto": the first where a placer reads the networks'
-        ),
-    ] = "auto"
-    rank: Annotated[RankLearnerConfig, Doc("see `egrl.methods.egrl.rank_learner`")] = field(
-        default_factory=RankLearnerConfig
-    )
+    rank: Annotated[
+        RankLearnerConfig,
+        Doc("the learner where a placer reads networks; the other settings are SAC's"),
+    ] = field(default_factory=RankLearnerConfig)
     sac: Annotated[SacConfig, Doc("see `egrl.methods.egrl.sac`")] = field(default_factory=SacConfig)
     critic: Annotated[CriticConfig, Doc("see `policies.critic`")] = field(default_factory=CriticConfig)
     rollouts: Annotated[
@@ -173,7 +167,7 @@ PAPER_POPULATION: dict[str, Any] = {
 }
 """What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
 PAPER_LEARNER: dict[str, Any] = {
-    "learner.algorithm": "sac",
+    "readout": "sample",
     "learner.sac.imitation": 0.0,
     "learner.gradient_steps": 1.0,
     "learner.nodes": 1_000_000_000,

@@ -1,4 +1,4 @@
-"""What Algorithm 2 asks of a learner. There are two: `rank_learner` and, as in the paper, `sac_learner`."""
+"""What Algorithm 2 asks of a learner: `rank_learner` where a placer reads the networks, else `sac_learner`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.placing import Scores
+from hwsim.problem import Keys, Mapping16
 from policies.store import StoredPolicy
 from policies.weight_vector import Weights
+from workloads.errors import RunFailure
 
 LEARNER_SOURCE = "learner"
 """The source of a learner's own rollouts in the archive."""
+
+
+DIVERGED = "a policy's weights have diverged to values that are not finite; try a smaller method.actor_lr"
+
+
+def finite(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Probabilities or scores as they are. RunFailure unless they are finite."""
+    if not np.isfinite(values).all():
+        raise RunFailure(DIVERGED)
+    return values
 
 
 class Learner(Protocol):
@@ -22,18 +33,13 @@ class Learner(Protocol):
     Attributes:
         per_round: how many mappings it proposes per round.
         metric_names: of what `learn` returns.
-        places_as_drawn: if true, its scores are placed as they are, even where that mapping ran before.
     """
 
     per_round: int
     metric_names: tuple[str, ...]
-    places_as_drawn: bool
 
-    def rollouts(self, count: int) -> NDArray[np.float32]:
-        """Probabilities float32 [count, N, H, C], where nothing places by rank."""
-
-    def scores(self, count: int) -> tuple[Scores, NDArray[np.float64]]:
-        """Scores float32 [count, T, L], and the shares float64 [count] of the prefetch memory that stay free."""
+    def rollouts(self, keys: Keys) -> Mapping16:
+        """Mappings int16 [B, N, H] of its own, one per key uint64 [B]. RunFailure if its weights have diverged."""
 
     def add(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
         """Lines 7 and 21: evaluations [B] of the archive, whoever proposed them, and which of them ran."""

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from egrl.core.method import Context
 from egrl.methods.egrl.config import LearnerConfig
-from egrl.methods.egrl.learner import LEARNER_SOURCE
+from egrl.methods.egrl.learner import LEARNER_SOURCE, finite
 from egrl.methods.egrl.ranking import Ranking
 from egrl.methods.rank.gradient import Draws, ScoreGradient, regret
-from hwsim.placing import Scores
+from hwsim.problem import Keys, Mapping16
 from policies.network import CONTEXT, LINEAR, NetworkConfig
 from policies.ranker import Rankers
 from policies.ranking_module import RankingModule
@@ -33,10 +33,9 @@ from policies.weight_vector import Weights
 
 
 class RankLearner:
-    """See the module. A round is asked for with `scores` and told with `add`."""
+    """See the module. A round is asked for with `rollouts` and told with `add`."""
 
     metric_names: tuple[str, ...] = ("learner_loss", "estimate_norm", "sigma")
-    places_as_drawn = True
 
     def __init__(
         self,
@@ -72,20 +71,16 @@ class RankLearner:
             module.begin_with(init, self._rankers.weight_format)
         return module
 
-    def rollouts(self, count: int) -> NDArray[np.float32]:
-        """It has none but `scores`."""
-        raise NotImplementedError("a ranking learner has scores")
-
-    def scores(self, count: int) -> tuple[Scores, NDArray[np.float64]]:
-        """Its own scores, if the count is odd, and mirrored pairs; see `Learner`."""
-        self._asked, found = count, []
-        if count % 2:
+    def rollouts(self, keys: Keys) -> Mapping16:
+        """Its own mapping, if the count is odd, and mirrored pairs, each as it is placed: even if it ran before."""
+        self._asked, found = len(keys), []
+        if self._asked % 2:
             found.append(self._rankers.scores(self._weights()[None], self._ranking.places, None))
-        self._draws = self._drawn(count)
+        self._draws = self._drawn(self._asked)
         if self._draws is not None:
             found.append((self._draws.scores, self._draws.free_share))
         scores, share = zip(*found, strict=True)
-        return np.concatenate(scores), np.concatenate(share)
+        return self._ranking.place(finite(np.concatenate(scores)), np.concatenate(share))
 
     def _drawn(self, count: int) -> Draws | None:
         """The pairs of a round, always the same from the same weights."""

@@ -39,9 +39,7 @@ from policies.critic import Critic, CriticConfig
 from policies.graph import Graph
 from policies.masking import cross_entropy, masked_log_probs, mean_entropy
 from policies.network import NetworkConfig
-from policies.places import Places
 from policies.pyg import make_actor
-from policies.ranking_actor import RankingActor
 from policies.weight_vector import Weights, assign, flatten
 
 
@@ -54,15 +52,12 @@ class Task:
         x: float32 [N, F], their features.
         num_choices: int16 [N, H].
         live: bool [N, H].
-        places, feature_names: what a ranking actor reads, if the actor is one.
     """
 
     graph: Graph
     x: NDArray[np.float32]
     num_choices: NDArray[np.int16]
     live: NDArray[np.bool_]
-    places: Places | None = None
-    feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.x) != self.graph.nodes:
@@ -124,11 +119,7 @@ class Sac:
         self.config, self.task, self.device = config, task, torch.device(device)
         heads, features = task.num_choices.shape[1], task.x.shape[1]
         self.choices = int(task.num_choices.max()) if choices is None else choices
-        self.actor: nn.Module
-        if task.places is not None:
-            self.actor = RankingActor(actor_config, task.feature_names, task.places, self.choices, rng)
-        else:
-            self.actor = make_actor(actor_config, features, heads, self.choices, rng)
+        self.actor = make_actor(actor_config, features, heads, self.choices, rng)
         self.critic = Critic(critic_config, features, heads, self.choices, rng)
         for net in (self.actor, self.critic):
             net.to(self.device)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,11 @@ from numpy.typing import NDArray
 from egrl.core.method import Context
 from egrl.methods import policy_fit
 from egrl.methods.egrl.config import LearnerConfig
-from egrl.methods.egrl.learner import LEARNER_SOURCE
-from egrl.methods.egrl.ranking import Ranking
+from egrl.methods.egrl.learner import LEARNER_SOURCE, finite
 from egrl.methods.egrl.replay import Replay
 from egrl.methods.egrl.sac import Sac, Task, Transitions
-from hwsim.problem import Status
+from hwsim.mappings import sample
+from hwsim.problem import Keys, Mapping16, Status
 from policies.graph import prepare
 from policies.network import NetworkConfig
 from policies.roles import NODES
@@ -40,7 +39,6 @@ class SacLearner:
     """Records evaluations; gradient steps become due with them, and `learn` makes these. `rng` gives every draw."""
 
     metric_names: tuple[str, ...] = ("critic_loss", "actor_loss", "entropy", "q")
-    places_as_drawn = False
 
     def __init__(
         self,
@@ -48,24 +46,16 @@ class SacLearner:
         network: NetworkConfig,
         context: Context,
         rng: np.random.Generator,
-        init: NDArray[np.float32] | None,
-        ranking: Ranking | None = None,
+        init: Weights | None,
     ) -> None:
-        """For the first problem of `context`; the actor begins with weights `init` float32 [P], if given.
-
-        With `ranking` the actor is a ranking network.
-        """
+        """For the first problem of `context`; the actor begins with weights `init` float32 [P], if given."""
         self.config, self._context, self._rng, self._network = config, context, rng, network
         self.per_round = config.rollouts
         problem = context.problems[0]
         observation = policy_fit.observation(problem)
         x = observation.x
         graph = prepare(observation.edge_index, len(x))
-        self._ranking, self._graph = ranking, graph
-        self._rankers = None if ranking is None else ranking.rankers(context.device)
         task = Task(graph, x, problem.space.num_choices, problem.space.live)
-        if ranking is not None:
-            task = replace(task, places=ranking.places, feature_names=ranking.names)
         self._choices = problem.space.most_choices
         self._sac = Sac(network, config.critic, config.sac, task, rng, device=context.device)
         if init is not None:
@@ -87,30 +77,17 @@ class SacLearner:
     def policy(self) -> StoredPolicy:
         """The actor."""
         problem, seed = self._context.problems[0], self._context.seed
-        weights = self._sac.actor_weights()
-        if self._ranking is not None:
-            return self._ranking.policy(weights, problem, seed=seed)
-        return actor_policy(weights, self._network, seed=seed, **policy_fit.demands(problem))
+        return actor_policy(
+            self._sac.actor_weights(), self._network, seed=seed, **policy_fit.demands(problem)
+        )
 
-    def rollouts(self, count: int) -> NDArray[np.float32]:
-        """Noisy probabilities float32 [count, N, H, C] of the actor."""
+    def rollouts(self, keys: Keys) -> Mapping16:
+        """Mappings int16 [B, N, H], drawn from noisy probabilities of the actor."""
         clean = self._sac.probabilities()
-        noise = self._rng.standard_normal((count, *clean.shape), dtype=np.float32)
+        noise = self._rng.standard_normal((len(keys), *clean.shape), dtype=np.float32)
         noisy = clean * np.exp(np.float32(self.config.rollout_noise) * noise)
-        return np.asarray(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
-
-    def scores(self, count: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """Noisy scores float32 [count, T, L] of the actor, a ranking network, and the shares [count] it keeps free.
-
-        The noise is Gumbel's: a ranking by scores with such noise is a draw without replacement by the softmax of the
-        scores (Kool et al., "Stochastic beams and where to find them", 2019).
-        """
-        assert self._ranking is not None
-        assert self._rankers is not None
-        found = self._rankers.scores(self._sac.actor_weights()[None], self._ranking.places, self._graph)
-        noise = self._rng.gumbel(size=(count, *found[0].shape[1:])).astype(np.float32)
-        noise[:, :, 0] = 0
-        return found[0] + np.float32(self.config.rollout_noise) * noise, np.repeat(found[1], count)
+        noisy = np.asarray(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
+        return sample(self._context.problems[0], finite(noisy), keys)
 
     def add(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
         """Lines 7 and 21: what ran enters the replay buffer, and gradient steps become due."""

@@ -276,7 +276,7 @@ def test_a_file_that_predicts_worse_than_the_one_before_is_not_advised():
         line for line in _errors({"rms_log_error": error, "folds": 5, "kinds": kinds}) if "still off" in line
     )
     assert said.startswith("still off by more than 50%: softmax by 63%: the model lacks")
-    assert "keep that" in _errors({"rms_log_error": error, "folds": 5, "kinds": []})[-1]
+    assert "keep the original" in _errors({"rms_log_error": error, "folds": 5, "kinds": []})[-1]
     assert "keep that" not in _errors({"rms_log_error": error, "folds": 0, "kinds": []})[-1]
     assert (
         "keep that" not in _errors({"rms_log_error": {**error, "fitted": 0.25}, "folds": 5, "kinds": []})[-1]

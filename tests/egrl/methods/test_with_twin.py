@@ -19,7 +19,6 @@ from egrl.core.loop import search
 from egrl.core.method import Context, Costs
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
-from egrl.methods.egrl.config import LearnerConfig
 from egrl.methods.portfolio import EgrlConfig, Portfolio, build
 from egrl.methods.profile_model.config import ProfileModelConfig
 from egrl.methods.twin import method as twin_method
@@ -91,7 +90,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_im
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     method = build(
         Context([problem], Archive([problem]), 0, [problem.baseline.mapping], costs=Costs(True)),
-        EgrlConfig(profile_model=ProfileModelConfig(use="off"), learner=LearnerConfig(algorithm="sac")),
+        EgrlConfig(profile_model=ProfileModelConfig(use="off"), readout="greedy"),
     )
     assert isinstance(method, Portfolio)
     first, known, told = [], [], 0

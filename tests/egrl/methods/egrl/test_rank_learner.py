@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from egrl.core.archive import Archive, proposals
 from egrl.core.method import Context
 from egrl.methods import find_method, placed
 from egrl.methods.egrl.rank_learner import RankLearner
+from egrl.methods.egrl.ranking import Ranking
 from egrl.methods.egrl.sac_learner import SacLearner
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from toys import ToyRagged
-from workloads.errors import InputError
 from workloads.load import load
 
 CONTEXT = {"network.name": "context", "network.width": 8}
@@ -49,11 +50,8 @@ def flat(policy):
 
 def test_networks_that_are_placed_have_the_ranking_learner_and_others_sac(resnet):
     assert isinstance(made(resnet, "egrl")._learner, RankLearner)
-    assert isinstance(made(resnet, "egrl", **{"learner.algorithm": "sac"})._learner, SacLearner)
     assert isinstance(made(resnet, "egrl", readout="greedy")._learner, SacLearner)
     assert isinstance(made(ToyRagged(), "egrl")._learner, SacLearner)
-    with pytest.raises(InputError, match=r"method\.learner\.algorithm: expected sac, .* found rank"):
-        made(ToyRagged(), "egrl", **{"learner.algorithm": "rank"})
 
 
 def test_it_begins_with_the_mapping_of_the_shipped_network(resnet):
@@ -65,14 +63,14 @@ def test_it_begins_with_the_mapping_of_the_shipped_network(resnet):
 
 
 def test_its_rollouts_are_mirrored_around_its_own_scores(resnet):
-    learner = made(resnet)._learner
-    own, _ = learner.scores(1)
-    drawn, share = learner.scores(40)
-    np.testing.assert_allclose(
-        (drawn[:20] + drawn[20:])[:, :, 1:] / 2, np.repeat(own, 20, 0)[:, :, 1:], atol=1e-3
-    )
-    assert (drawn - own)[:, :, 1:].std() == pytest.approx(0.5, rel=0.05)
-    assert len(set(share)) == 40
+    learner, placed_ = made(resnet)._learner, []
+    keys = np.zeros(41, np.uint64)
+    with patch.object(Ranking, "place", lambda _, scores, share: placed_.append((scores, share))):
+        learner.rollouts(keys)
+    own, drawn = placed_[0][0][0, :, 1:], placed_[0][0][1:, :, 1:]
+    np.testing.assert_allclose((drawn[:20] + drawn[20:]) / 2, np.repeat(own[None], 20, axis=0), atol=1e-3)
+    assert (drawn - own).std() == pytest.approx(0.5, rel=0.05)
+    assert len(set(placed_[0][1])) == 41
 
 
 def test_its_own_mapping_gets_better_by_what_its_rollouts_were_worth(resnet):

@@ -1,0 +1,79 @@
+"""Invented networks to train rankings on, and the figure of what rankings reach."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import placing_figure
+from benchmarks.placing_invented import MOST_OPS, invented
+from benchmarks.placing_pairs import chip_of
+from benchmarks.placing_varied import INVENTED, varied
+from hwsim.nnpi.tables import build_tables
+
+
+def test_invented_networks_are_as_large_as_they_were_drawn_and_always_the_same():
+    drawn = [invented(seed) for seed in range(60)]
+    again = invented(7)
+    assert again == drawn[7]
+    assert len({len(workload) for workload in drawn}) > 20
+    assert max(len(workload) for workload in drawn) < 2 * MOST_OPS
+    for workload in drawn:
+        weights = sum(op.weight_bytes for op in workload)
+        assert 2**22 < weights < 2**29
+        assert 2**13 < max(op.output_bytes for op in workload) < 2**24
+        assert workload.ops[-1].is_output
+        assert build_tables(workload, chip_of([])).compute_s.sum() > 0
+
+
+def test_invented_networks_have_the_surroundings_that_families_have():
+    """Values that are read again a block later, or much later; chains; rows of tables; ops without a weight."""
+    reach, rows, vectors = [], 0, 0
+    for seed in range(60):
+        ops = invented(seed).ops
+        at = {op.name: place for place, op in enumerate(ops)}
+        spans = [place - at[edge.source] for place, op in enumerate(ops) for edge in op.inputs]
+        reach.append(max(spans, default=0) / len(ops))
+        rows += any(op.weight_read_bytes < op.weight_bytes for op in ops)
+        vectors += any(op.gemm is None for op in ops)
+    assert sum(share < 0.05 for share in reach) > 5
+    assert sum(share > 0.5 for share in reach) > 5
+    assert 5 < rows < 40
+    assert 20 < vectors < 60
+
+
+def test_an_instance_of_an_invented_network_has_something_to_gain():
+    found = [instance for seed in range(12) if (instance := varied(seed, INVENTED)) is not None]
+    assert len(found) > 3
+    for instance in found:
+        assert set(instance.families) == {INVENTED}
+        assert instance.best < instance.base
+
+
+def test_a_share_is_of_sums_and_its_band_of_drawn_families():
+    gain = {"bert": 0.02, "gpt2": 0.04, "vgg16": 0.03, "unet": 0.01}
+    reach = {"bert": 0.04, "gpt2": 0.08, "vgg16": 0.03, "unet": 0.02}
+    found = placing_figure.share(gain, reach)
+    assert found.mean == pytest.approx(0.10 / 0.17)
+    assert found.low == pytest.approx(0.5)
+    assert found.high == pytest.approx(1.0)
+    assert placing_figure.share(reach, reach) == (1.0, 1.0, 1.0)
+
+
+def test_the_figure_has_a_line_for_each_search_and_a_mark_for_each_mapping_at_once():
+    names = ("bert", "vgg16", "unet")
+    lines = [
+        {"workload": name, "arm": arm, "seed": 0, "evals": 100, "best": {"5": 1.01, "25": 1.02, "100": 1.03}}
+        for name in names
+        for arm in ("egrl", "greedy")
+    ]
+    row = {"network": 1.01, "all": 1.03, "compiler": 1.0, "annealing": 1.04}
+    [axes] = placing_figure.draw(lines, [{"name": name, **row} for name in names]).axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels[:2] == ["egrl", "egrl without a placer"]
+    assert len(labels) == 2 + len(placing_figure.AT_ONCE)
+    first = axes.lines[0]
+    np.testing.assert_allclose(first.get_ydata()[-1], np.log(1.03) / np.log(1.04))
+    assert json.dumps(first.get_xdata().tolist()) == "[5, 25, 100]"
