@@ -27,7 +27,7 @@ from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
 from hwsim.nnpi.tables import Tables, build_tables
 from policies.ranker import free_share
 from workloads.load import load
-from workloads.zoo import MCM87
+from workloads.zoo.mcm87 import MCM87
 
 LEAST, LARGEST = 0.005, 1200
 """Smallest gain, as a logarithm, of a pair that counts; most ops of a network."""

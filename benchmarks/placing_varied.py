@@ -31,7 +31,7 @@ from policies.places import Places
 from workloads.errors import InputError
 from workloads.load import load
 from workloads.workload import Workload
-from workloads.zoo import MCM87
+from workloads.zoo.mcm87 import MCM87
 
 STEPS = 15_000
 ZOO, INVENTED = "zoo", "invented"

@@ -14,8 +14,8 @@ from workloads.programs import program_names, read_shipped
 from workloads.programs.program import NO_ALIAS, Program
 from workloads.text import hint
 from workloads.workload import Workload
-from workloads.zoo import DECODERS, MCM87, ZOO, builder, canonical_name
-from workloads.zoo.mcm87 import is_set, members
+from workloads.zoo import DECODERS, ZOO, builder, canonical_name
+from workloads.zoo.mcm87 import MCM87, is_set, members
 
 MAX_FILE_BYTES = 512 * 2**20
 """Largest workload file that is read."""

@@ -1,3 +1,3 @@
-"""The command line: `main.py`, and one file per command, which exports `command`. It reads flags and prints; it
+"""The command line: `main.py`, and one file per command or per few of one kind. It reads flags and prints; it
 searches nothing itself.
 """

@@ -3,7 +3,8 @@
 Sources: TensorFlow's `lib/io/record_writer.cc` for the records (length, data, checksums of both) and its
 `event.proto` and `summary.proto` for what is in them; the CRC is Castagnoli's (RFC 3720, appendix B.4).
 
-The format is written here because the packages that write it import torch first.
+The format is written here because every run leaves the file, while tensorboard is an extra, and because the packages
+that write it import torch first.
 """
 
 from __future__ import annotations

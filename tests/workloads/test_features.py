@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from workloads import zoo
 from workloads.features import FEATURES, SCHEMA_VERSION, edge_index, raw_features, static_features
 from workloads.workload import KINDS, Edge, ElementBytes, Gemm, Op, Workload
+from workloads.zoo.cnn import resnet
 
 TABLE_1 = (
     *("op_id", "weight_size", "ifm_x", "ifm_y", "ifm_z", "ofm_x", "ofm_y", "ofm_z", "ifm_size", "ofm_size"),
@@ -85,7 +86,7 @@ def test_edges_equal_those_found_by_comparing_names(any_workload, data):
 
 @pytest.mark.parametrize("name", zoo.ZOO)
 def test_features_of_real_networks_lie_between_0_and_2(name):
-    x = static_features(zoo.ZOO[name]())
+    x = static_features(zoo.builder(name)())
     assert np.isfinite(x).all()
     assert (x >= 0).all()
     assert x.max() < 2
@@ -93,13 +94,13 @@ def test_features_of_real_networks_lie_between_0_and_2(name):
 
 
 def test_features_do_not_depend_on_the_rest_of_the_network_but_for_what_is_left():
-    net = zoo.resnet(18)
+    net = resnet(18)
     cut = Workload("tail", tuple(replace(op, inputs=()) for op in net.ops[5:]))
     np.testing.assert_array_equal(static_features(cut), static_features(net)[5:])
 
 
 def test_convolution_attributes_of_a_pooling_stay_unseen():
-    net = zoo.resnet(50)
+    net = resnet(50)
     row = raw_features(net)[net.index()["maxpool"]]
     assert net.ops[1].kernel == (3, 3)
     assert row[FEATURES.index("groups") : FEATURES.index("batch")].tolist() == [0] * 6

@@ -10,7 +10,7 @@ from workloads.errors import InputError
 from workloads.load import load, names
 from workloads.serialize import to_json
 from workloads.workload import Op
-from workloads.zoo import resnet
+from workloads.zoo.cnn import resnet
 
 
 @pytest.mark.parametrize("name", ["resnet50", "ResNet-50", "resnet_50"])

@@ -115,7 +115,7 @@ def test_naming_a_set_builds_no_network():
 
     code = (
         "import sys; from workloads.zoo.mcm87 import members; members('mcm87:test');"
-        "print([m for m in ('densenet', 'efficientnet') if f'workloads.zoo.{m}' in sys.modules])"
+        "print([m for m in ('cnn', 'transformer', 'decoder') if f'workloads.zoo.{m}' in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)

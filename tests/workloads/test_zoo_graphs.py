@@ -11,22 +11,25 @@ from workloads import zoo
 from workloads.features import edge_index
 from workloads.serialize import from_json, to_json
 from workloads.workload import Op, Workload, check, last_consumer
+from workloads.zoo.bert_large import bert_large
 from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, unet, vgg16
+from workloads.zoo.transformer import bert, gpt2
 
 SMALL = {
-    "resnet18 batch 3": lambda: zoo.resnet(18, batch=3, resolution=64, width=16, classes=10),
-    "resnet50 narrow": lambda: zoo.resnet(50, resolution=96, width=8, classes=7),
-    "vgg16 large": lambda: zoo.vgg16(resolution=256, batch=2),
-    "alexnet large": lambda: zoo.alexnet(resolution=256),
-    "mobilenet wide": lambda: zoo.mobilenet_v2(width=1.4, batch=2),
-    "bert batch 2": lambda: zoo.bert(batch=2, length=16, layers=2, hidden=32, heads=4, intermediate=64),
-    "bert_large batch 2": lambda: zoo.bert_large(
+    "resnet18 batch 3": lambda: resnet(18, batch=3, resolution=64, width=16, classes=10),
+    "resnet50 narrow": lambda: resnet(50, resolution=96, width=8, classes=7),
+    "vgg16 large": lambda: vgg16(resolution=256, batch=2),
+    "alexnet large": lambda: alexnet(resolution=256),
+    "mobilenet wide": lambda: mobilenet_v2(width=1.4, batch=2),
+    "bert batch 2": lambda: bert(batch=2, length=16, layers=2, hidden=32, heads=4, intermediate=64),
+    "bert_large batch 2": lambda: bert_large(
         batch=2, length=16, layers=2, hidden=32, heads=4, intermediate=64
     ),
-    "gpt2 batch 2": lambda: zoo.gpt2(batch=2, length=16, layers=2, hidden=32, heads=4, vocabulary=100),
-    "unet padded": lambda: zoo.unet(resolution=64, padded=True, depth=3, width=8, channels=3, batch=2),
+    "gpt2 batch 2": lambda: gpt2(batch=2, length=16, layers=2, hidden=32, heads=4, vocabulary=100),
+    "unet padded": lambda: unet(resolution=64, padded=True, depth=3, width=8, channels=3, batch=2),
 }
-ALL = {**zoo.ZOO, **SMALL}
+ALL = {**{name: zoo.builder(name) for name in zoo.ZOO}, **SMALL}
 
 
 def by_name(net: Workload) -> dict[str, Op]:
@@ -93,7 +96,7 @@ def test_only_results_are_read_by_nobody(name):
 
 
 def test_a_bottleneck_ends_in_a_convolution_that_adds_its_projection():
-    ops = by_name(zoo.resnet(50))
+    ops = by_name(resnet(50))
     assert list(reads(ops["layer1.0.conv3"])) == ["layer1.0.conv2", "layer1.0.projection"]
     assert list(reads(ops["layer1.0.projection"])) == ["maxpool"]
     assert list(reads(ops["layer1.1.conv3"])) == ["layer1.1.conv2", "layer1.0.conv3"]
@@ -103,25 +106,25 @@ def test_a_bottleneck_ends_in_a_convolution_that_adds_its_projection():
 
 
 def test_a_bottleneck_halves_the_resolution_in_its_3x3_convolution():
-    ops = by_name(zoo.resnet(101))
+    ops = by_name(resnet(101))
     assert ops["layer3.0.conv1"].stride == 1
     assert ops["layer3.0.conv2"].stride == 2
     assert ops["layer3.22.conv2"].ofm == (14, 14, 256)
 
 
 def test_resnet50_has_53_convolutions_of_which_four_project():
-    net = zoo.resnet(50)
+    net = resnet(50)
     assert Counter(op.kind for op in net) == {"conv": 53, "pool": 2, "matmul": 1, "softmax": 1}
     assert sum(op.name.endswith("projection") for op in net) == 4
     assert edge_index(net).shape[1] == 56 + 16
 
 
 def test_resnet34_projects_in_three_stages_only():
-    assert sum(op.name.endswith("projection") for op in zoo.resnet(34)) == 3
+    assert sum(op.name.endswith("projection") for op in resnet(34)) == 3
 
 
 def test_mobilenet_adds_ten_skips_and_expands_but_in_its_first_block():
-    net = zoo.mobilenet_v2()
+    net = mobilenet_v2()
     assert sum(len(op.inputs) == 2 for op in net) == 10
     assert sum(op.kind == "depthwise_conv" for op in net) == 17
     assert "block1.expand" not in by_name(net)
@@ -129,14 +132,14 @@ def test_mobilenet_adds_ten_skips_and_expands_but_in_its_first_block():
 
 
 def test_alexnet_and_vgg_hand_the_published_feature_maps_to_their_linear_layers():
-    assert by_name(zoo.alexnet())["pool5"].ofm == (6, 6, 256)
-    assert by_name(zoo.vgg16())["pool5"].ofm == (7, 7, 512)
-    assert by_name(zoo.vgg16(resolution=256))["avgpool"].ofm == (7, 7, 512)
-    assert zoo.vgg16(resolution=256).parameters == zoo.vgg16().parameters
+    assert by_name(alexnet())["pool5"].ofm == (6, 6, 256)
+    assert by_name(vgg16())["pool5"].ofm == (7, 7, 512)
+    assert by_name(vgg16(resolution=256))["avgpool"].ofm == (7, 7, 512)
+    assert vgg16(resolution=256).parameters == vgg16().parameters
 
 
 def test_the_mask_of_bert_feeds_every_layer_and_lives_until_the_last():
-    net = zoo.bert()
+    net = bert()
     readers = [op.name for op in net if "mask.scale" in reads(op)]
     assert readers == [f"layer{i}.attention.mask" for i in range(12)]
     last = last_consumer(net)[net.index()["mask.scale"]]
@@ -144,7 +147,7 @@ def test_the_mask_of_bert_feeds_every_layer_and_lives_until_the_last():
 
 
 def test_a_layer_of_bert_reads_its_input_for_queries_keys_values_and_the_residual():
-    net = zoo.bert()
+    net = bert()
     readers = [op.name for op in net if "embeddings.layernorm" in reads(op)]
     assert readers == [
         "layer0.query.matmul",
@@ -163,20 +166,20 @@ def test_a_layer_of_bert_reads_its_input_for_queries_keys_values_and_the_residua
 
 
 def test_bert_holds_its_whole_table_and_reads_the_rows_it_gathers():
-    word = by_name(zoo.bert())["embeddings.word"]
+    word = by_name(bert())["embeddings.word"]
     assert word.weight_bytes == 30522 * 768
     assert word.weight_read_bytes == 128 * 768
     assert word.external_bytes == 128 * 4
-    assert by_name(zoo.bert(batch=8))["embeddings.word"].weight_read_bytes == 8 * 128 * 768
-    assert by_name(zoo.bert(batch=8))["embeddings.token_type"].weight_read_bytes == 2 * 768
+    assert by_name(bert(batch=8))["embeddings.word"].weight_read_bytes == 8 * 128 * 768
+    assert by_name(bert(batch=8))["embeddings.token_type"].weight_read_bytes == 2 * 768
 
 
 def test_the_pooler_reads_the_first_token_only():
-    assert reads(by_name(zoo.bert())["pooler.slice"]) == {"layer11.feedforward.layernorm": 768}
+    assert reads(by_name(bert())["pooler.slice"]) == {"layer11.feedforward.layernorm": 768}
 
 
 def test_each_of_q_k_v_reads_a_third_of_the_split():
-    net = zoo.gpt2()
+    net = gpt2()
     split = by_name(net)["h0.split"]
     assert split.output_bytes == 3 * 128 * 768
     readers = {op.name: reads(op)["h0.split"] for op in net if "h0.split" in reads(op)}
@@ -184,14 +187,14 @@ def test_each_of_q_k_v_reads_a_third_of_the_split():
 
 
 def test_the_tied_head_of_gpt2_holds_a_copy_that_is_counted_once():
-    ops = by_name(zoo.gpt2())
+    ops = by_name(gpt2())
     assert ops["lm_head"].weight_bytes == ops["wte"].weight_bytes == 50257 * 768
     assert ops["lm_head"].weight_read_bytes == 50257 * 768
     assert (ops["lm_head"].parameters, ops["wte"].parameters) == (0, 50257 * 768)
 
 
 def test_a_skip_of_unet_is_read_cropped_and_lives_across_the_network():
-    net = zoo.unet()
+    net = unet()
     concat = by_name(net)["up0.concat"]
     assert reads(concat) == {"down0.conv2": 392 * 392 * 64, "up0.up": 392 * 392 * 64}
     assert concat.ofm == (392, 392, 128)
@@ -201,21 +204,21 @@ def test_a_skip_of_unet_is_read_cropped_and_lives_across_the_network():
 
 
 def test_names_of_variants_tell_their_parameters():
-    assert zoo.resnet(50).name == "resnet50"
-    assert zoo.resnet(50, batch=8, resolution=320).name == "resnet50-batch8-resolution320"
-    assert zoo.mobilenet_v2(width=0.5).name == "mobilenet_v2-width0.5"
-    assert zoo.bert(length=384).name == "bert-length384"
+    assert resnet(50).name == "resnet50"
+    assert resnet(50, batch=8, resolution=320).name == "resnet50-batch8-resolution320"
+    assert mobilenet_v2(width=0.5).name == "mobilenet_v2-width0.5"
+    assert bert(length=384).name == "bert-length384"
 
 
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: zoo.resnet(51), "depth: expected one of 18, 34, 50, 101, 152, received 51"),
-        (lambda: zoo.resnet(18, batch=0), "batch: expected at least 1, received 0"),
-        (lambda: zoo.bert(length=513), "length: expected 1 to 512"),
-        (lambda: zoo.bert(heads=7), "heads: expected a divisor of hidden = 768, received 7"),
-        (lambda: zoo.unet(resolution=570), "resolution: expected an even size before pooling 1"),
-        (lambda: zoo.alexnet(resolution=16), "resolution: expected at least 3 at pool2, received 1"),
+        (lambda: resnet(51), "depth: expected one of 18, 34, 50, 101, 152, received 51"),
+        (lambda: resnet(18, batch=0), "batch: expected at least 1, received 0"),
+        (lambda: bert(length=513), "length: expected 1 to 512"),
+        (lambda: bert(heads=7), "heads: expected a divisor of hidden = 768, received 7"),
+        (lambda: unet(resolution=570), "resolution: expected an even size before pooling 1"),
+        (lambda: alexnet(resolution=16), "resolution: expected at least 3 at pool2, received 1"),
         (lambda: _grouped(4, 8, 3), "groups: expected a divisor of 4 and 8 channels at c, received 3"),
         (lambda: Builder(1).input((2, 2, 3)).view((2, 2, 2)), "shape: expected 12 elements"),
         (lambda: Builder(1).input((2, 2, 3)).part((2, 3, 3)), "shape: expected at most"),

@@ -1,6 +1,7 @@
-"""Networks by name. Each is built when it is asked for; builders take parameters for other sizes.
+"""Networks by name; builders take parameters for other sizes. A file is imported when a network of it is built.
+
 `ZOO` are the networks that have certificates and bounds; `DECODERS` are large language models; `MCM87` (`mcm87.py`) is
-a data set of further ones, whose modules are imported when they are built.
+a data set of further ones.
 
 - **Sizes** are int8, biases and gains included.
 - **Tied weights**, such as the language head of `gpt2` and its word embedding, count once in `parameters`, but each op
@@ -19,29 +20,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 
 from workloads.workload import Workload
-from workloads.zoo.bert_large import bert_large
-from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, unet, vgg16
-from workloads.zoo.decoder import DECODERS
 from workloads.zoo.mcm87 import MCM87
-from workloads.zoo.transformer import bert, gpt2
 
-ZOO: dict[str, Callable[..., Workload]] = {
-    "resnet18": partial(resnet, 18),
-    "resnet34": partial(resnet, 34),
-    "resnet50": partial(resnet, 50),
-    "resnet101": partial(resnet, 101),
-    "resnet152": partial(resnet, 152),
-    "vgg16": vgg16,
-    "alexnet": alexnet,
-    "mobilenet_v2": mobilenet_v2,
-    "bert": bert,
-    "bert_large": bert_large,
-    "gpt2": gpt2,
-    "unet": unet,
+ZOO: dict[str, tuple[str, ...]] = {
+    **{f"resnet{depth}": ("cnn.resnet", depth) for depth in ("18", "34", "50", "101", "152")},
+    "vgg16": ("cnn.vgg16",),
+    "alexnet": ("cnn.alexnet",),
+    "mobilenet_v2": ("cnn.mobilenet_v2",),
+    "bert": ("transformer.bert",),
+    "bert_large": ("bert_large.bert_large",),
+    "gpt2": ("transformer.gpt2",),
+    "unet": ("cnn.unet",),
 }
-"""Name -> builder at its published size."""
+"""Name -> "file.function" that builds it at its published size, and the number that the function takes first."""
+DECODERS = ("llama3_8b", "llama3_70b", "mixtral_8x7b")
+"""Names of the large language models; `decoder.py` builds them."""
 
 
 def canonical_name(name: str) -> str | None:
@@ -52,26 +48,17 @@ def canonical_name(name: str) -> str | None:
 
 def builder(name: str) -> Callable[..., Workload]:
     """What builds the network of that name in `ZOO`, `DECODERS` or `MCM87`; KeyError where there is none."""
-    found = ZOO.get(name) or DECODERS.get(name)
-    return MCM87[name].builder(name) if found is None else found
+    if name in DECODERS:
+        from workloads.zoo import decoder
+
+        return decoder.DECODERS[name]
+    if name not in ZOO:
+        return MCM87[name].builder(name)
+    place, *depth = ZOO[name]
+    module, function = place.split(".")
+    build: Callable[..., Workload] = getattr(import_module(f"workloads.zoo.{module}"), function)
+    return partial(build, *map(int, depth)) if depth else build
 
 
 def _bare(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
-
-
-__all__ = [
-    "DECODERS",
-    "MCM87",
-    "ZOO",
-    "alexnet",
-    "bert",
-    "bert_large",
-    "builder",
-    "canonical_name",
-    "gpt2",
-    "mobilenet_v2",
-    "resnet",
-    "unet",
-    "vgg16",
-]
