@@ -36,7 +36,7 @@ CANDIDATES = 400
 """Of all networks together."""
 CHANGED = (0.02, 0.1, 0.5)
 """Shares of the decisions that are drawn anew, in turn."""
-BEST = 5
+BEST_MAPPINGS = 5
 """Measured mappings, beside the rules, that candidates are changes of."""
 
 
@@ -72,7 +72,7 @@ def candidates(network: Network, count: int, rng: np.random.Generator) -> Mappin
     """Different mappings int16 [K, N, H] that were not measured: the rules, and changes of them and of the best."""
     problem, space = network.problem, network.problem.space
     rules = list(network.family.first().values())
-    best = network.mapping[np.argsort(network.cost, kind="stable")[:BEST]]
+    best = network.mapping[np.argsort(network.cost, kind="stable")[:BEST_MAPPINGS]]
     bases = np.concatenate([np.stack(rules), best])
     changed = []
     for number in range(count):

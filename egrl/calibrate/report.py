@@ -12,7 +12,7 @@ from egrl.calibrate.calibration import Calibration
 from egrl.calibrate.measured import Network
 from egrl.figures.drawing import Drawing, plain
 
-NAMED = 12
+MAX_NAMED = 12
 """Most names of parameters that were not learned."""
 
 FAR_OFF = 0.5
@@ -61,8 +61,8 @@ def _beyond(beyond: Mapping[str, Any]) -> list[str]:
 
 def _not_learned(report: Mapping[str, Any]) -> list[str]:
     names, own = report["not_learned"], report["own_not_learned"]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    found = f"{', '.join(names[:NAMED])}{more}" if names else "no constant"
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    found = f"{', '.join(names[:MAX_NAMED])}{more}" if names else "no constant"
     return [
         "not learned from these measurements (more than 80 % of the first uncertainty is left):",
         f"  {found}; {own['count']} of {own['of']} factors of single ops, tensors and shapes",

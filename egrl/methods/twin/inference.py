@@ -146,6 +146,7 @@ class Inference:
         """float64 [M, M]: covariance of everything but the family."""
         data = self.data
         found = scales.residual**2 * data.residual_gram + scales.discrepancy**2 * data.distance_gram
+        # Noise is independent per measurement, so it stands on the diagonal alone.
         found[np.diag_indices(len(data))] += scales.noise**2
         return np.asarray(found)
 
@@ -200,6 +201,7 @@ class Inference:
 
         By default there are `NEWTON_STEPS` steps at most.
         """
+        # It does not depend on theta, so one inverse serves all steps.
         inverse = np.linalg.inv(self.unexplained(scales))
         spread = self.spread(scales)
 
@@ -215,9 +217,11 @@ class Inference:
         known = self.known(near, scales)
         least_gain = LEAST_GAIN if near.parts is None else LEAST_GAIN_WITH_PARTS
         for _ in range(NEWTON_STEPS if steps is None else steps):
+            # The Gauss-Newton step in the space of the M measurements: M x M however many parameters there are.
             weights = np.linalg.solve(self.covariance(near, scales, known), near.target(self.data, known))
             toward = known.mean + known.times(near.slope.T @ weights[:, None])[:, 0]
             step = 1.0
+            # The family is not linear: a full step may overshoot, a shorter one of the same direction falls.
             while step >= LEAST_STEP:
                 trial = self.linear(effects, near.model.theta + step * (toward - near.model.theta))
                 found = loss(trial)
@@ -226,6 +230,7 @@ class Inference:
                 step /= 2
             else:
                 break
+            # Parts are linearised at each point again, so what is known without totals changes with it.
             gain, near, lowest = lowest - found, trial, found
             known = self.known(near, scales)
             if gain < least_gain:
@@ -250,6 +255,7 @@ class Inference:
         With profiles the family is as sure as with the scales that were: its own two are learned from the parts.
         """
         known = self.known(near, scales)
+        # Computed once: only the scales change below, and Nelder-Mead asks for the evidence some sixty times.
         sure, target = self.family_covariance(near, scales, known), near.target(self.data, known)
 
         def loss(logs: Floats) -> float:
@@ -257,6 +263,7 @@ class Inference:
             family = near.common + tried.own**2 * near.own if near.parts is None else sure
             evidence = self._evidence(family + self.unexplained(tried), target)
             off = (logs - self._median) / PRIOR_SPREAD
+            # Repetitions have shown the noise: more of it than that is hardly believed, less of it is.
             if self._repeated and off[0] > 0:
                 off[0] *= PRIOR_SPREAD[0] / REPEATED_SPREAD
             return float(-evidence + 0.5 * np.square(off).sum())

@@ -89,6 +89,7 @@ class Posterior:
     def doubt(self) -> Floats:
         """float64 [P]: standard deviations of theta, the family taken as linear near the mode."""
         to_data = self._known.times(self.near.slope.T).T
+        # What the measurements have taken off the prior variance.
         known = np.einsum("mp,mp->p", to_data, cho_solve(self._root, to_data))
         return np.sqrt(np.maximum(self._known.diagonal() - known, 0.0))
 
@@ -104,6 +105,8 @@ class Posterior:
         odds = np.exp(evidence - evidence.max())
         drawn = self.structures[rng.choice(len(odds), p=odds / odds.sum())]
         near, known = drawn.near, drawn.known
+        # Matheron's rule: draw from the prior, draw the data that this draw would give, and correct it by what
+        # the real data differ from those. No covariance of theta has to be factored.
         theta = known.draw(rng)
         residual = np.asarray(scales.residual * rng.standard_normal(data.places.shape[1]))
         apart = scales.discrepancy**2 * data.distance_gram + scales.noise**2 * np.eye(len(data))
@@ -173,6 +176,7 @@ def structure(
 
     From those `like` it few steps are enough to compare effects, if there are profiles.
     """
+    # Warm starts: the mode of a set of effects moves little when one effect is flipped.
     known = [beliefs.theta[e] for e in (effects, like) if e in beliefs.theta]
     steps = None if like is None or inference.data.profiles is None else FEW_STEPS
     mode = inference.mode(effects, known or [np.zeros(len(inference.single))], beliefs.scales, steps)
@@ -197,6 +201,7 @@ def _search(inference: Inference, beliefs: Beliefs) -> Iterator[None]:
             if seen[effects].evidence > seen[at].evidence:
                 at, improved = effects, True
     yield None
+    # With other effects less is left unexplained, so noise and discrepancy are learned again.
     beliefs.scales = inference.tune(seen[at].near, beliefs.scales)
     beliefs.searched = len(inference.data)
     order = sorted(seen, key=lambda effects: -seen[effects].evidence)

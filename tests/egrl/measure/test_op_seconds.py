@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import egrl
 from egrl.measure.board import answer_of, excerpt, quoted
-from egrl.measure.op_seconds import MARGIN, ProfileReader, mean_profile
+from egrl.measure.op_seconds import MAX_SUM_OF_LATENCY, ProfileReader, mean_profile
 from egrl.measure.records import LOG
 from egrl.runs.past_run import PastRun
 from hwsim.capabilities import Parts
@@ -136,7 +136,7 @@ def test_only_what_a_board_gave_is_shown_without_what_may_be_an_id(given, shown)
 
 def test_the_margin_is_for_what_profilers_add():
     assert read([4.0, 4.0, 4.0, 3.0]) != ()
-    assert MARGIN * 10.0 == 15.0
+    assert MAX_SUM_OF_LATENCY * 10.0 == 15.0
     found, log = reader(Four("max"))
     with pytest.warns(Notice):
         assert found.read([15.1, 0, 0, 0], 10.0, MODEL) == ()
@@ -186,7 +186,7 @@ def test_whatever_is_given_is_a_profile_or_none(given, latency_s, whole):
     assert all(math.isfinite(s) and s >= 0 for s in known)
     assert bool(profile) == bool(known)
     whole_s = sum(known) if whole == "sum" else max(known, default=0.0)
-    assert whole_s <= MARGIN * latency_s * (1 + 1e-5)
+    assert whole_s <= MAX_SUM_OF_LATENCY * latency_s * (1 + 1e-5)
     if known and isinstance(given, dict):
         assert sum(known) <= sum(s for s in given.values() if s == s and s is not None) * (1 + 1e-5) + 1e-9
 
