@@ -68,7 +68,7 @@ def test_a_search_stops_at_an_optimum_that_is_proven_at_its_start():
     assert found.summary["stopped"] == "gap"
     assert abs(found.summary["gap"]) <= OPTIMAL
     assert found.summary["evaluations"] < 50 * 21
-    assert "stopped, since nothing better is possible" in sentence(found.summary, "r")
+    assert "stopped: nothing better is possible" in sentence(found.summary, "r")
     again = egrl.search(ToyChain(), method="random", gens=50, workers=2)
     assert again.summary["evaluations"] == found.summary["evaluations"]
     on = egrl.search(ToyChain(), method="random", gens=50, until_gap="never")
