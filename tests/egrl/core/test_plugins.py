@@ -159,7 +159,7 @@ def test_a_family_wins_over_a_module_of_its_name(folder):
     assert "RuntimeError" not in err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_file_here_takes_the_place_of_an_installed_module(folder):
     (folder / "matplotlib.py").write_text("raise RuntimeError\n", encoding="utf-8")
     run = [
@@ -181,7 +181,7 @@ def test_no_file_here_takes_the_place_of_an_installed_module(folder):
     assert [(code, err) for code, _, err, _ in told] == [(0, ""), (0, "")]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_broken_plug_in_is_one_line_and_breaks_nothing_else(folder, tmp_path):
     distribution(
         tmp_path,

@@ -21,6 +21,7 @@ from egrl.methods.peers.nevergrad import Nevergrad, NevergradConfig
 from egrl.methods.peers.optuna import Optuna, OptunaConfig
 from egrl.methods.peers.peer import FAILED, Peer, PeerConfig
 from egrl.methods.peers.pymoo import Pymoo, PymooConfig
+from gate import gate
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
 from hwsim.space import Space
@@ -129,7 +130,13 @@ def test_the_first_point_an_optimiser_thinks_of_is_the_first_of_its_task(build):
         assert (points < CHOICES[:, 0]).all()
 
 
-@pytest.mark.parametrize("name", ["nevergrad:DiscreteLenglerOnePlusOne", "optuna:TPESampler", "pymoo:GA"])
+@pytest.mark.parametrize(
+    "name",
+    gate(
+        ["nevergrad:DiscreteLenglerOnePlusOne", "optuna:TPESampler", "pymoo:GA"],
+        ("nevergrad:DiscreteLenglerOnePlusOne", "pymoo:GA"),
+    ),
+)
 def test_it_finds_better_mappings_than_random_draws_do_on_average(name):
     problem = ToyRagged()
     _, rewards = play(build(name, problem), problem, 150)
@@ -147,6 +154,7 @@ def test_both_encodings_begin_at_the_start(name):
         assert (mappings < problem.space.num_choices).all()
 
 
+@pytest.mark.slow
 def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
     optimiser = Pymoo(context(Points(np.full((3, 1), 2, np.int16))), PymooConfig(4))
     seen = []
@@ -299,6 +307,7 @@ def test_only_families_have_variants(name, expected):
         find_method(name)
 
 
+@pytest.mark.slow
 def test_a_missing_extra_says_what_to_install():
     program = (
         "import sys; sys.modules['nevergrad'] = None\n"
