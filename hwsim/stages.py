@@ -128,7 +128,7 @@ def heat(full: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(most > 0, np.exp((full / np.where(most > 0, most, 1.0) - 1) / TOLERANCE), 0.0)
 
 
-MOST = 4.0
+MAX_FULLNESS = 4.0
 """Fullness is capped at this value, in shares of an even split; stages that do not exist have it."""
 
 
@@ -147,8 +147,8 @@ def situation(stage: NDArray[np.integer[Any]], pipeline: Pipeline, stages: int) 
         for end in (target, source)
     ]
     full = fullness(stage, pipeline.load, stages)
-    share = np.minimum(full * stages / np.maximum(full.sum(axis=1, keepdims=True), 1e-300), MOST)
-    padded = np.pad(share, ((0, 0), (1, 1)), constant_values=MOST)
+    share = np.minimum(full * stages / np.maximum(full.sum(axis=1, keepdims=True), 1e-300), MAX_FULLNESS)
+    padded = np.pad(share, ((0, 0), (1, 1)), constant_values=MAX_FULLNESS)
     at = np.maximum(stage, 0).astype(np.int64)
     near = [np.take_along_axis(padded, at + k, axis=1) for k in (1, 0, 2)]
     found = np.stack([~held[0], ~held[1], *near], axis=-1) * (stage >= 0)[..., None]

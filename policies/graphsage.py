@@ -12,8 +12,8 @@ Deviations:
   reads problems with any number of them. The paper's output layer has a column a chip.
 - How far a choice is from the earlier one (`-REACH` to `REACH`, what is beyond at its ends) has a logit of its own,
   which is -stay times that distance before any learning. Where stay is not 0, choices other than the earlier one lose
-  the logarithm of the number of nodes in units of `FEW` besides: about as many nodes move in large networks as in
-  small ones.
+  the logarithm of the number of nodes in units of `SMALL_GRAPH_NODES` besides: about as many nodes move in large
+  networks as in small ones.
 - Without an earlier stage a node's logits fall with the distance from where it belongs, which is where the pipeline
   would lie evenly (`Stages.even`) before any learning, and as steeply as `slope`; queries and keys then say nothing. So
   one number per node is learned instead of one per choice, and what is learned on small networks goes on on large ones.
@@ -93,7 +93,7 @@ def neighbours(graph: Graph, device: str) -> tuple[Tensor, Tensor]:
 
 REACH = 3
 """Distances between choices that have a logit of their own."""
-FEW = 15
+SMALL_GRAPH_NODES = 15
 """Nodes of a network in which choices other than the earlier one lose `stay` alone (own choice)."""
 SHIFT, STRETCH = 0.3, 1.5
 """How far a place may be learned to lie from the even one: added, then multiplied (its logarithm)."""
@@ -293,7 +293,7 @@ class GraphSage(nn.Module):
         # `step` [N, B, H, C] is the signed distance of each choice; column REACH of `near` is distance 0.
         logits = near.gather(-1, step.clamp(-REACH, REACH) + REACH)
         if self.config.stay > 0:
-            logits = logits - math.log(max(nodes / FEW, 1.0)) * (step != 0)
+            logits = logits - math.log(max(nodes / SMALL_GRAPH_NODES, 1.0)) * (step != 0)
         return logits * known.unsqueeze(-1)
 
     def _draft(self, hidden: Tensor, even: Tensor, num_choices: Tensor, choices: int) -> Tensor:
@@ -304,7 +304,7 @@ class GraphSage(nn.Module):
         # A place p of C choices lies in choice floor(p C): the middle of choice c is at (c + 1/2) / C.
         middle = place * num_choices.unsqueeze(1) - 0.5
         slope = F.softplus(self.slope(hidden).view(nodes, batch, self.heads)) + math.log(
-            max(nodes / FEW, 1.0)
+            max(nodes / SMALL_GRAPH_NODES, 1.0)
         )
         number = torch.arange(choices, device=hidden.device)
         return -slope.unsqueeze(-1) * (number - middle.unsqueeze(-1)).abs()

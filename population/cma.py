@@ -27,7 +27,7 @@ from population.walk import MARGIN
 
 MOST_WEIGHTS = 1000
 """The largest number of weights that CMA-ES moves: its time per generation grows with the cube."""
-ENOUGH = 8
+MIN_NETWORKS = 8
 """Number of networks below which no covariance is estimated."""
 OWN_SHARE = 0.5
 """Share of that covariance; the rest is the same in all directions, in which so few networks say nothing."""
@@ -52,7 +52,7 @@ class CmaConfig:
 def covariance(weights: NDArray[np.float32]) -> NDArray[np.float64]:
     """The covariance float64 [P, P] to begin with, of networks [K, P]; the identity times 1/4 of too few of them."""
     size = weights.shape[1]
-    if len(weights) < ENOUGH:
+    if len(weights) < MIN_NETWORKS:
         return np.eye(size) / 4
     own = np.cov(weights.T.astype(np.float64), bias=True)
     return np.asarray(OWN_SHARE * own + (1 - OWN_SHARE) * np.trace(own) / size * np.eye(size))
@@ -90,6 +90,7 @@ class Cma:
         if self._best is None:
             return False
         if self._strategy is None:
+            # The networks that the population began with: how they differ gives the first covariance.
             if self._first is None:
                 self._first = covariance(
                     np.stack([m.genome.weights for m in networks if isinstance(m.genome, Network)])
@@ -100,6 +101,7 @@ class Cma:
         if len(own) >= 2:
             self._strategy.update([_vector(m) for m in own])
         best = max((m.score for m in measured), default=-np.inf)
+        # Less than the margin is not worth waiting for.
         if best > self._seen + MARGIN * abs(self._seen) or not np.isfinite(self._seen):
             self._seen, self._idle = best, 0
         else:
@@ -129,6 +131,7 @@ class Cma:
         if self._strategy is None:
             return guests + [Child(fresh(), (), "random") for _ in range(slots - len(guests))]
         strategy = self._strategy
+        # DEAP derives its recombination weights from the number of children.
         if slots - len(guests) != strategy.lambda_ and slots - len(guests) >= 2:
             strategy.lambda_ = slots - len(guests)
             strategy.computeParams(strategy.params)
@@ -156,6 +159,7 @@ class Cma:
             self._best = (float(state["best"][0]), state["best"][1])
         self._strategy = None
         if state["strategy"] is not None:
+            # DEAP computes constants from size and number of children; then what it has learned replaces the rest.
             self._begin(int(state["children"]))
             for name, value in state["strategy"].items():
                 setattr(self._strategy, name, value)

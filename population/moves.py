@@ -132,6 +132,7 @@ class _Classes:
 
     def repeat(self, before: Mapping16, mapping: Mapping16, rng: np.random.Generator) -> None:
         """Repeat in place what has changed at nodes alike that had the same choice: at all, or a half, a quarter, …"""
+        # Shares of 1, 1/2, 1/4, …: a change may pay in some of the layers only.
         begin, share = rng.random(), 0.5 ** float(rng.integers(self._halvings))
         for node, head in zip(*np.nonzero(mapping != before), strict=True):
             members = self._members[head][self._alike[node]]
@@ -182,6 +183,7 @@ class Moves:
         if len(self._nodes) == 0:
             return changed
         for _ in range(1 + int(rng.poisson(self.config.extra))):
+            # Where mappings are uniform most moves change nothing; a flip always does.
             if not any(self._move(changed, rng) for _ in range(TRIES)):
                 self._flip(changed, *self._any(rng), rng)
         return changed
@@ -237,6 +239,7 @@ class Moves:
     def _swap(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
         peers = self._peers[head]
         if rng.random() < self.config.near:
+            # Neighbours in execution order live at about the same time, so their exchange keeps memories about as full.
             step = int(rng.geometric(0.25)) * (1 if rng.random() < 0.5 else -1)
             place = int(np.searchsorted(peers, node)) + step
             if not 0 <= place < len(peers):
@@ -297,6 +300,7 @@ class Moves:
     def _kin_shift(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
         run = self._run(self._own_kin(node, head), node, rng)
         old = mapping[run, head]
+        # At most three places: layers repeat with short periods.
         new = np.roll(old, int(rng.integers(1, 4)))
         if (new == old).all() or (new >= self._num_choices[run, head]).any() or old.min() < 0:
             return False
@@ -319,6 +323,7 @@ class Moves:
         else:
             order = rng.permutation(len(partners))
         mapping[node, head] = there
+        # Fill the room that the tensor leaves with smaller ones, so that no memory overflows by the exchange.
         left = room
         for partner in partners[order].tolist():
             if size[partner] <= left:

@@ -63,8 +63,10 @@ def centred_ranks(reward: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def estimate(reward: NDArray[np.float64], noise: Weights, sigma: float) -> Weights:
     """The ascent direction float32 [P] from rewards [2 * pairs] (all +, then all -) and noise [pairs, P]."""
+    # Ranks, not rewards: one outlier must not decide the direction.
     shaped = centred_ranks(reward)
     pairs = len(noise)
+    # The two members of a pair share their noise: what both have in common cancels.
     difference = (shaped[:pairs] - shaped[pairs:]).astype(np.float32)
     return np.asarray(difference @ noise / np.float32(2 * pairs * sigma), dtype=np.float32)
 
@@ -154,6 +156,7 @@ class Walk:
         """The next networks: mirrored pairs and, in an odd slot, the centre; or scouts, the learner first."""
         children: list[Child] = []
         if self.centre is None:
+            # Every second walk only: walks from other origins end in other basins.
             if learner is not None and slots and self.number % 2:
                 children.append(Child(Network(learner.copy()), (), "learner"))
             return children + [Child(fresh(), (), "random") for _ in range(slots - len(children))]

@@ -211,7 +211,7 @@ def _single(networks: Sequence[Network], found: fit.Fit) -> str:
     return out.getvalue()
 
 
-NAMED = 12
+MAX_NAMED = 12
 """Most names of parameters that were not learned."""
 
 FAR_OFF = 0.5
@@ -260,8 +260,8 @@ def _beyond(beyond: Mapping[str, Any]) -> list[str]:
 
 def _not_learned_note(report: Mapping[str, Any]) -> list[str]:
     names, own = report["not_learned"], report["own_not_learned"]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    found = f"{', '.join(names[:NAMED])}{more}" if names else "no constant"
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    found = f"{', '.join(names[:MAX_NAMED])}{more}" if names else "no constant"
     return [
         "not learned from these measurements (more than 80 % of the first uncertainty is left):",
         f"  {found}; {own['count']} of {own['of']} factors of single ops, tensors and shapes",
@@ -327,7 +327,7 @@ CANDIDATES = 400
 """Of all networks together."""
 CHANGED = (0.02, 0.1, 0.5)
 """Shares of the decisions that are drawn anew, in turn."""
-BEST = 5
+BEST_MAPPINGS = 5
 """Measured mappings, beside the rules, that candidates are changes of."""
 
 
@@ -363,7 +363,7 @@ def candidates(network: Network, count: int, rng: np.random.Generator) -> Mappin
     """Different mappings int16 [K, N, H] that were not measured: the rules, and changes of them and of the best."""
     problem, space = network.problem, network.problem.space
     rules = list(network.family.first().values())
-    best = network.mapping[np.argsort(network.cost, kind="stable")[:BEST]]
+    best = network.mapping[np.argsort(network.cost, kind="stable")[:BEST_MAPPINGS]]
     bases = np.concatenate([np.stack(rules), best])
     changed = []
     for number in range(count):

@@ -371,9 +371,9 @@ def beyond(found: Fit, sayable: Sequence[str]) -> tuple[Effects, float]:
 
 MEASURED_FOR_IT = "calibration"
 """The folder of a run that has what calibrations measured."""
-SAME = 1e-4
+SAME_COST_TOLERANCE = 1e-4
 """Costs are the description's own up to so much: those of a family need not round sizes to whole bytes."""
-LEAST = 10
+MIN_MAPPINGS = 10
 """Different mappings that must have been measured in all."""
 
 
@@ -436,9 +436,9 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
             rows.setdefault(workload, []).append((found.mapping[ran], found.cost[ran], parts[ran]))
     made = [_network(problems[key], some, MOST // len(rows)) for key, some in rows.items()]
     count = sum(len(network.cost) for network in made)
-    if count < LEAST:
+    if count < MIN_MAPPINGS:
         raise InputError(
-            f"RUN: expected at least {LEAST} different mappings that were measured, found {count}"
+            f"RUN: expected at least {MIN_MAPPINGS} different mappings that were measured, found {count}"
         )
     return [network for network in made if len(network.cost)]
 
@@ -446,7 +446,9 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
 def _own(family: Family, mapping: Mapping16, cost: Floats) -> bool:
     """Whether costs [M] of mappings [M, N, H], if any, are what the description itself says: nothing to learn."""
     nominal = Model(family.nominal, np.zeros(len(family.parameters)))
-    return len(cost) > 0 and bool(np.allclose(family.predict(nominal, mapping), cost, rtol=SAME))
+    return len(cost) > 0 and bool(
+        np.allclose(family.predict(nominal, mapping), cost, rtol=SAME_COST_TOLERANCE)
+    )
 
 
 _Rows = tuple[Mapping16, Floats, Floats]

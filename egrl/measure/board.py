@@ -169,9 +169,9 @@ def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-MARGIN = 1.5
+MAX_SUM_OF_LATENCY = 1.5
 """The parts of a sum, or the largest of parts, may exceed the latency by this factor: profilers slow ops down."""
-LISTED = 3
+MAX_LISTED = 3
 """So many unknown names are listed."""
 
 Profile = tuple[float | None, ...]
@@ -229,8 +229,8 @@ class ProfileReader:
             if known and not math.isnan(seconds):
                 found[known] = np.nan_to_num(found[known]) + seconds * _shares(known, model)
         if unknown:
-            more = f" … ({len(unknown)} names)" if len(unknown) > LISTED else ""
-            listed = ", ".join(map(self._quote, unknown[:LISTED])) + more
+            more = f" … ({len(unknown)} names)" if len(unknown) > MAX_LISTED else ""
+            listed = ", ".join(map(self._quote, unknown[:MAX_LISTED])) + more
             self._say("unknown", f"op_seconds: no parts of {self._name}, counted as overhead: {listed}")
         return found
 
@@ -289,11 +289,11 @@ def _seconds(name: str, value: Any, quote: Quote) -> float:
 def _check_total(seconds: Sequence[float], latency_s: float, parts: Parts) -> None:
     known = [s for s in seconds if not math.isnan(s)]
     whole = math.fsum(known) if parts.whole == "sum" else max(known, default=0.0)
-    if whole > MARGIN * latency_s:
+    if whole > MAX_SUM_OF_LATENCY * latency_s:
         what = "a sum" if parts.whole == "sum" else "parts"
         raise _Refused(
             "total",
-            f"expected {what} of at most {MARGIN:g} times the latency, {latency_s:g} s, found {whole:g} s",
+            f"expected {what} of at most {MAX_SUM_OF_LATENCY:g} times the latency, {latency_s:g} s, found {whole:g} s",
         )
 
 

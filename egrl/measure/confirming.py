@@ -279,7 +279,7 @@ class Challenge:
         self.challenger = None if self.due else fresh
 
 
-WITHIN = 3.0
+NOISE_DEVIATIONS = 3.0
 """A mapping may be the best if its cost is at most this many standard deviations of the noise above the lowest."""
 
 
@@ -291,7 +291,7 @@ def contenders(archive: Archive, noise: float, most: int) -> list[int]:
     order = np.argsort(cost, kind="stable")
     if not len(order) or not np.isfinite(cost[order[0]]):
         return []
-    reach = cost[order[0]] * (1 + WITHIN * noise)
+    reach = cost[order[0]] * (1 + NOISE_DEVIATIONS * noise)
     seen: dict[str, int] = {}
     for at in order.tolist():
         if cost[at] > reach or len(seen) >= most:

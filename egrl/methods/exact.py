@@ -2,8 +2,8 @@
 
 If a problem solves its model in one step, the method proposes that solution and ends. If the model is solved in many
 steps, the method works on it for about a second per `ask`. It proposes each better mapping when it is found, and the
-best one again when the bound has risen by `RISE`, so that a row of metrics shows it. It ends with the proof that the
-mapping is optimal, or at the time limit.
+best one again when the bound has risen by `MIN_RISE`, so that a row of metrics shows it. It ends with the proof that
+the mapping is optimal, or at the time limit.
 
 The measured cost of a solution may differ from the modelled one (noise, a board that the model does not fit).
 """
@@ -30,7 +30,7 @@ SECONDS = 60.0
 """Time limit where neither the settings nor the run have one."""
 STEP_S = 1.0
 """How long a solve works between two looks at the clock and at Ctrl-C."""
-RISE = 1e-3
+MIN_RISE = 1e-3
 """Relative rise of the bound below which it is not reported unless there is a better mapping."""
 SOURCE = "exact"
 
@@ -133,7 +133,7 @@ class Anytime(Method):
         if best is not None and self._solving.cost < at.cost:
             at.best, at.cost = best, self._solving.cost
         at.done = self._solving.done
-        risen = at.bound > at.told_bound * (1 + (0 if self._finished else RISE))
+        risen = at.bound > at.told_bound * (1 + (0 if self._finished else MIN_RISE))
         if at.best is None or not (at.cost < before or risen):
             return proposals(np.empty((0, *self._context.problems[0].space.shape), np.int16), SOURCE)
         at.told_bound = at.bound

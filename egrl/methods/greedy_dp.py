@@ -16,9 +16,8 @@ Deviations:
 - A pass that brings nothing ends the walk, since the next one would measure the same maps again: a new walk begins
   at a mapping drawn uniformly at random. With neighbours a pass measures new maps, and the walk goes on.
 
-A problem with plans made of plans for parts (`RuledDerivation`) gets dynamic programming over the parts instead.
-
-Dynamic programming over parts: the best plans of every part, bottom-up, each measured by itself.
+A problem with plans made of plans for parts (`RuledDerivation`) gets dynamic programming over the parts instead
+(`PartsDp`): the best plans of every part, bottom-up, each measured by itself.
 
 Source: the search that TAG (de Mesmay et al., ICML 2009) is held against ("DP"), as in FFTW's planner (Frigo and
 Johnson, 2005): the plan of a part is made of the best plans of its parts.

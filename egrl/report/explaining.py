@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from egrl.calibrate import fit
-from egrl.calibrate.fit import LEAST, networks
+from egrl.calibrate.fit import MIN_MAPPINGS, networks
 from egrl.methods.twin.proposer import SOURCES
 from egrl.runs.past_run import Evaluations, PastRun
 from hwsim.baseline import noise_free_cost, with_baseline
@@ -106,7 +106,7 @@ def _learned(found: Evaluations) -> bool:
     """Whether a twin proposed mappings, and enough was measured to fit a chip file."""
     ran = np.isfinite(found.cost) & (found.cost > 0)
     different = len(np.unique(found.mapping[ran].reshape(int(ran.sum()), -1), axis=0))
-    return bool(np.isin(found.source, TWIN).any()) and different >= LEAST
+    return bool(np.isin(found.source, TWIN).any()) and different >= MIN_MAPPINGS
 
 
 def _described(problem: HasFamily, found: fit.Fit) -> Problem:

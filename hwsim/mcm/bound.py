@@ -121,7 +121,7 @@ def fill(tables: Tables, kept: NDArray[np.int64], split: NDArray[np.int16]) -> N
     return np.where(first == none, 0, first).astype(np.int16)
 
 
-MOST = 20_000
+MAX_IDEALS = 20_000
 """Ideals that are listed; the work grows with their square. A graph has more of them than nodes."""
 
 
@@ -143,7 +143,7 @@ class Ideals(NamedTuple):
     out: NDArray[np.int64]
 
 
-def ideals(tables: Tables, time_limit_s: float, most: int = MOST) -> Ideals | None:
+def ideals(tables: Tables, time_limit_s: float, most: int = MAX_IDEALS) -> Ideals | None:
     """All ideals of a graph; None if there are more than `most` or listing them takes longer."""
     n, end = len(tables.compute_s), time.monotonic() + time_limit_s
     need = [0] * n
@@ -333,7 +333,7 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
     cost, why = closed_bound(tables)
     split = None
     for kept in smaller_selections(tables, ~network.copy) if tables.acyclic else ():
-        if len(kept) >= MOST:
+        if len(kept) >= MAX_IDEALS:
             continue
         left = begun + time_limit_s - time.monotonic()
         small = thin(tables, kept)

@@ -303,7 +303,7 @@ def write_marks(tables: Tables, scratch: GameState, kept: GameState, marks: Game
         copy_state(scratch, state_of(marks, m))
 
 
-AGAIN = 0.4
+TWICE_CHANGED_SHARE = 0.4
 """Share of games that are changed twice."""
 
 _KEEP, _SECOND, _DRAWS = np.uint64(0), np.uint64(1), np.uint64(2)
@@ -346,7 +346,7 @@ def walk(
 def _draw_changes(uses: Uses, proposal: NDArray[np.int16], changed: NDArray[np.int16], key: np.uint64) -> int:
     """Change `changed` in place, which begins as a copy of `proposal`; the first buffer that differs then, N = none."""
     keep = change(uses, changed, bits(key, _DRAWS))
-    if uniform(key, _SECOND) < AGAIN:
+    if uniform(key, _SECOND) < TWICE_CHANGED_SHARE:
         keep = min(keep, change(uses, changed, bits(key, _DRAWS + np.uint64(1))))
     # A change may give a buffer the action that it has.
     while keep < len(proposal) and changed[keep] == proposal[keep]:

@@ -13,7 +13,8 @@ from hwsim.mcm.config import McmConfig
 from hwsim.mcm.device import run
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
-from hwsim.stages import MOST, Pipeline, in_order, situation, step_by_step
+from hwsim.stages import in_order, step_by_step
+from hwsim.stages import MAX_FULLNESS, Pipeline, situation
 from workloads.load import load
 
 
@@ -160,14 +161,18 @@ def test_the_situation_of_nodes_is_that_of_plain_loops(seed, nodes, edges):
     for row, own in enumerate(stage.tolist()):
         full = [sum(w for w, s in zip(pipe.load, own, strict=True) if s == c) for c in range(stages)]
         even = sum(full) / stages
-        share = [min(f / even, MOST) if even else 0.0 for f in full]
+        share = [min(f / even, MAX_FULLNESS) if even else 0.0 for f in full]
         for n, s in enumerate(own):
             if s < 0:
                 assert (found[row, n] == 0).all()
                 continue
             held_back = any(own[u] == s for u, v in pipe.edges.T.tolist() if v == n)
             held_on = any(own[v] == s for u, v in pipe.edges.T.tolist() if u == n)
-            near = [share[s], share[s - 1] if s else MOST, share[s + 1] if s + 1 < stages else MOST]
+            near = [
+                share[s],
+                share[s - 1] if s else MAX_FULLNESS,
+                share[s + 1] if s + 1 < stages else MAX_FULLNESS,
+            ]
             np.testing.assert_allclose(found[row, n], [not held_back, not held_on, *near], rtol=1e-6)
 
 

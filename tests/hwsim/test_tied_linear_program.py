@@ -115,7 +115,7 @@ def test_equal_layers_are_priced_once(decoder):
 
 
 def test_a_large_network_is_solved_by_ties(decoder, monkeypatch):
-    monkeypatch.setattr(nnpi_exact, "LARGE", 0)
+    monkeypatch.setattr(nnpi_exact, "TIED_NONZEROS", 0)
     found = nnpi_exact.solve(decoder.tables, time_limit_s=SECONDS)
     assert "tied" in found.proof
     assert found.mapping is not None
@@ -127,7 +127,7 @@ def test_a_large_network_is_solved_by_ties(decoder, monkeypatch):
 
 @pytest.mark.slow
 def test_where_layers_differ_the_whole_program_is_solved(decoder, monkeypatch):
-    monkeypatch.setattr(nnpi_exact, "LARGE", 0)
+    monkeypatch.setattr(nnpi_exact, "TIED_NONZEROS", 0)
     monkeypatch.setattr(linear_program, "MOST_ROWS", 10)
     found = nnpi_exact.solve(decoder.tables, time_limit_s=SECONDS, branch=False)
     assert "linear relaxation" in found.proof

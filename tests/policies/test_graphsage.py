@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.graph import prepare
-from policies.graphsage import FEW, REACH, GraphSage, GraphSageConfig, SageLayer, Stages, neighbours
+from policies.graphsage import (
+    REACH,
+    SMALL_GRAPH_NODES,
+    GraphSage,
+    GraphSageConfig,
+    SageLayer,
+    Stages,
+    neighbours,
+)
 from policies.store import graphsage_policy, graphsage_weights, load_policy, save_policy
 from policies.weight_vector import flatten
 from workloads.errors import InputError
@@ -100,7 +108,7 @@ def test_other_choices_lose_the_logarithm_of_the_number_of_nodes_so_that_as_many
         graph, before = prepare(np.zeros((2, 0), np.int64), nodes), torch.full((1, nodes, 1), 2)
         logits, _ = net(torch.ones(nodes, 5), before, graph, torch.full((nodes, 1), 5))
         moved = 1 - logits.detach().softmax(dim=-1)[0, :, 0, 2]
-        expected = nodes * (1 - 1 / (1 + 2 * FEW / nodes * (math.exp(-2.5) + math.exp(-5.0))))
+        expected = nodes * (1 - 1 / (1 + 2 * SMALL_GRAPH_NODES / nodes * (math.exp(-2.5) + math.exp(-5.0))))
         assert float(moved.sum()) == pytest.approx(expected, rel=1e-3)
         assert 2.5 < expected < 2.7
 

@@ -191,6 +191,7 @@ class Sac:
 
     def noisy_one_hot(self, action: NDArray[np.int16], rng: np.random.Generator) -> Tensor:
         """Actions [B, N, H] as noisy one-hots float32 [B, N, H*C]; unused rows and illegal choices are 0."""
+        # Noise on an unused row would teach the critic that it matters.
         used = (action >= 0)[..., None] & legal_choices(self.task.num_choices, self.choices)
         clip, sigma = self.config.noise_clip, np.float32(self.config.noise_sigma)
         noise = np.clip(rng.standard_normal(used.shape, dtype=np.float32) * sigma, -clip, clip)
@@ -200,6 +201,7 @@ class Sac:
     def _step_actor(self, batch: Transitions) -> tuple[float, float]:
         """Line 28: one step on the soft value. Returns the loss and the mean entropy."""
         log_probs = masked_log_probs(self.actor(self._x, self._graph), self._num_choices)
+        # Probabilities in place of a one-hot; dead decisions are 0, as in the actions that the critic learns from.
         action = (log_probs.exp().unsqueeze(0) * self._live.unsqueeze(-1)).flatten(2)
         # Detached weights: the gradient goes through the critic to the action, and leaves the critic as it is.
         frozen = {name: p.detach() for name, p in self.critic.named_parameters()}
@@ -216,5 +218,6 @@ class Sac:
     def _step(self, net: nn.Module, optimizer: Adam, loss: Tensor) -> None:
         optimizer.zero_grad()
         torch.autograd.backward(loss)
+        # One outlier among the rewards would otherwise move all weights far.
         nn.utils.clip_grad_norm_(net.parameters(), self.config.clip_norm)
         optimizer.step()

@@ -204,6 +204,7 @@ class OpTimes:
         left = data.log_seconds - np.log(seconds)
         known = np.isfinite(left)
         left = np.where(known, left, 0.0)
+        # Student's t by reweighting: rows far off count less in the least-squares fit.
         root = np.sqrt(np.where(known, (TAIL + 1) / (TAIL + (left / p.noise) ** 2), 0.0)) / p.noise
         shared, own, left = shared * root[:, :, None], own * root[:, :, None], left * root
 
@@ -218,6 +219,7 @@ class OpTimes:
 
         values, prior = self._own_prior(p)
         alone_t = alone.transpose(0, 2, 1)
+        # Each op's own parameters touch its own times only, so their precision is N small blocks.
         own_precision = alone_t @ alone
         own_precision[:, np.arange(own.shape[2]), np.arange(own.shape[2])] += prior
         own_toward = (alone_t @ left.T[:, :, None])[:, :, 0] - prior * values
@@ -242,6 +244,7 @@ class OpTimes:
         shared[np.diag_indices(len(shared))] *= more
         own[:, np.arange(size), np.arange(size)] *= more
         inverse = np.linalg.inv(own).astype(np.float64)
+        # Eliminating the ops' own parameters leaves a small dense system in theta alone.
         reduced, weighted = _eliminate(shared, c.between, inverse)
         theta = np.linalg.solve(reduced, slope[0] - np.tensordot(weighted, slope[1], ([0, 2], [0, 1])))
         alone = _solve_own(inverse, slope[1] - np.tensordot(c.between, theta, ([1], [0])))
@@ -250,6 +253,7 @@ class OpTimes:
     def _respread(self, p: Parameters, left: Floats) -> Parameters:
         """The spreads and the noise that follow from the parameters and what they leave [M, N] of the log seconds."""
         mean = self._features @ (self._project @ p.work)
+        # The median, since few factors are far off; 1.4826 makes it the standard deviation of a normal distribution.
         typical = 1.4826 * float(np.median(np.abs(p.traffic))) * 1.1 + 0.01
         return replace(
             p,
@@ -269,6 +273,7 @@ def draw(parameters: Parameters, curvature: Curvature, rng: np.random.Generator)
     c = curvature
     inverse = np.linalg.inv(c.own).astype(np.float64)
     reduced, _ = _eliminate(c.shared, c.between, inverse)
+    # By eigenvectors, so that directions of which the data say nothing are cut to `WIDEST`, not drawn far out.
     values, vectors = np.linalg.eigh(0.5 * (reduced + reduced.T))
     width = np.minimum(1.0 / np.sqrt(np.maximum(values, 1e-12)), WIDEST)
     theta = vectors @ (rng.standard_normal(len(values)) * width)

@@ -50,6 +50,7 @@ class Residual:
             self._count[i, : len(rows)], self._mean[i, : len(rows)] = count, mean
             row, access = np.nonzero(rows >= 0)
             self._design[i, row, access * levels + rows[row, access]] = max(1, rows.shape[1]) ** -0.5
+            # Equal placements of an op differ by noise alone.
             squares += float((known[:, i] * (value[:, i] - mean[group]) ** 2).sum())
         free = float(known.sum() - (self._count > 0).sum())
         self.noise = max(0.5 * noise, (squares / free) ** 0.5) if free > ENOUGH else noise
@@ -67,6 +68,7 @@ class Residual:
         seen = self._count > 0
         diagonal = np.where(seen, self.noise**2 / np.maximum(self._count, 1), 1.0)
         at = np.arange(gram.shape[1])
+        # The marginal likelihood chooses the size: too small a one misfits, too large a one explains noise.
         best = -np.inf
         for size in SIZES:
             covariance = size**2 * gram
@@ -89,6 +91,7 @@ class Residual:
         if rng is not None:
             prior = self.size * rng.standard_normal(prior.shape)
             noise = self.noise / np.sqrt(np.maximum(self._count, 1)) * rng.standard_normal(target.shape)
+            # Matheron's rule: a draw from the prior, corrected by what was measured.
             target = target - (self._design @ prior[:, :, None])[:, :, 0] - noise
         target = np.where(self._count > 0, target, 0.0)
         weights = np.linalg.solve(self._covariance, target[:, :, None])

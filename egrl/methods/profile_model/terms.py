@@ -206,6 +206,7 @@ class TermsModel:
         spread = prior * np.where(self._terms.group == 0, *SPREAD)
         scaled, floor = held * spread, FLOOR * float(seconds.mean())
         mean, factors, told = prior, list[Floats](), sparse.coo_array((len(prior), len(prior)))
+        # Weights follow the predicted size of each part, which the solve changes: a few rounds settle it.
         for _ in range(REWEIGHED if sums else TAILED):
             weight = trust / (noise * np.maximum(held @ np.maximum(mean, 0.0), floor))
             rows = sparse.diags_array(weight) @ scaled
@@ -217,6 +218,7 @@ class TermsModel:
         if not sums:
             self._noise = noise
         elif not exact:
+            # Hutchinson's estimate of a trace: the degrees of freedom that the fit has used up.
             probes = np.random.default_rng(0).standard_normal((len(prior), PROBES))
             determined = float((probes * self._blocks.solve(factors, told @ probes)).sum()) / PROBES
             off, heavy = _off(held @ np.maximum(mean, 0.0), seconds, floor)
@@ -236,6 +238,7 @@ class TermsModel:
         """float64 [K]: each group's terms in proportion to their size, so that sums are nearest to the parts."""
         group, size = self._terms.group, self._terms.size
         sums = np.stack([held @ np.where(group == g, size, 0.0) for g in range(group.max() + 1)], axis=1)
+        # Not below 0: terms are times.
         scale = optimize.nnls(sums, seconds)[0]
         return np.asarray(np.maximum(scale[group], 1e-3 * scale.max()) * size)
 

@@ -74,6 +74,7 @@ class Scales:
     def with_logs(self, logs: Floats) -> Scales:
         """The first four from their logarithms; none falls below `LEAST_LOG`, so that covariances can be factored."""
         noise, own, residual, discrepancy = np.exp(np.maximum(logs, LEAST_LOG)).tolist()
+        # Rows of `common` are dense in a few parameters, those of `alone` sparse in the others; so four blocks.
         return replace(self, noise=noise, own=own, residual=residual, discrepancy=discrepancy)
 
 
@@ -138,6 +139,7 @@ class Inference:
         (it is the median of several measurements), but hardly more.
         """
         self.family, self.data = family, data
+        # Two normal densities in theta are multiplied: precisions add, and the mean solves the sum of both pulls.
         self._median, self._repeated = PRIOR.logs(), noise is not None
         if noise is not None:
             self._median[0] = max(math.log(max(noise, 1e-9)), LEAST_LOG)
@@ -151,12 +153,14 @@ class Inference:
         """float64 [M, M]: covariance of everything but the family."""
         data = self.data
         found = scales.residual**2 * data.residual_gram + scales.discrepancy**2 * data.distance_gram
+        # Noise is independent per measurement, so it stands on the diagonal alone.
         found[np.diag_indices(len(data))] += scales.noise**2
         return np.asarray(found)
 
     def known(self, near: Linear, scales: Scales) -> Known:
         """The density of theta without the totals: the prior, and the parts if there are profiles."""
         if near.parts is None:
+            # With precision L L', x = L'^-1 z has covariance (L L')^-1.
             return PriorAlone(self.spread(scales))
         return WithParts(self.spread(scales), near.model.theta, near.parts, scales.profile)
 
@@ -205,6 +209,7 @@ class Inference:
 
         By default there are `NEWTON_STEPS` steps at most.
         """
+        # It does not depend on theta, so one inverse serves all steps.
         inverse = np.linalg.inv(self.unexplained(scales))
         spread = self.spread(scales)
 
@@ -220,9 +225,11 @@ class Inference:
         known = self.known(near, scales)
         least_gain = LEAST_GAIN if near.parts is None else LEAST_GAIN_WITH_PARTS
         for _ in range(NEWTON_STEPS if steps is None else steps):
+            # The Gauss-Newton step in the space of the M measurements: M x M however many parameters there are.
             weights = np.linalg.solve(self.covariance(near, scales, known), near.target(self.data, known))
             toward = known.mean + known.times(near.slope.T @ weights[:, None])[:, 0]
             step = 1.0
+            # The family is not linear: a full step may overshoot, a shorter one of the same direction falls.
             while step >= LEAST_STEP:
                 trial = self.linear(effects, near.model.theta + step * (toward - near.model.theta))
                 found = loss(trial)
@@ -231,6 +238,7 @@ class Inference:
                 step /= 2
             else:
                 break
+            # Parts are linearised at each point again, so what is known without totals changes with it.
             gain, near, lowest = lowest - found, trial, found
             known = self.known(near, scales)
             if gain < least_gain:
@@ -255,6 +263,7 @@ class Inference:
         With profiles the family is as sure as with the scales that were: its own two are learned from the parts.
         """
         known = self.known(near, scales)
+        # Computed once: only the scales change below, and Nelder-Mead asks for the evidence some sixty times.
         sure, target = self.family_covariance(near, scales, known), near.target(self.data, known)
 
         def loss(logs: Floats) -> float:
@@ -262,6 +271,7 @@ class Inference:
             family = near.common + tried.own**2 * near.own if near.parts is None else sure
             evidence = self._evidence(family + self.unexplained(tried), target)
             off = (logs - self._median) / PRIOR_SPREAD
+            # Repetitions have shown the noise: more of it than that is hardly believed, less of it is.
             if self._repeated and off[0] > 0:
                 off[0] *= PRIOR_SPREAD[0] / REPEATED_SPREAD
             return float(-evidence + 0.5 * np.square(off).sum())
@@ -354,6 +364,7 @@ class Posterior:
     def doubt(self) -> Floats:
         """float64 [P]: standard deviations of theta, the family taken as linear near the mode."""
         to_data = self._known.times(self.near.slope.T).T
+        # What the measurements have taken off the prior variance.
         known = np.einsum("mp,mp->p", to_data, cho_solve(self._root, to_data))
         return np.sqrt(np.maximum(self._known.diagonal() - known, 0.0))
 
@@ -369,6 +380,8 @@ class Posterior:
         odds = np.exp(evidence - evidence.max())
         drawn = self.structures[rng.choice(len(odds), p=odds / odds.sum())]
         near, known = drawn.near, drawn.known
+        # Matheron's rule: draw from the prior, draw the data that this draw would give, and correct it by what
+        # the real data differ from those. No covariance of theta has to be factored.
         theta = known.draw(rng)
         residual = np.asarray(scales.residual * rng.standard_normal(data.places.shape[1]))
         apart = scales.discrepancy**2 * data.distance_gram + scales.noise**2 * np.eye(len(data))
@@ -438,6 +451,7 @@ def structure(
 
     From those `like` it few steps are enough to compare effects, if there are profiles.
     """
+    # Warm starts: the mode of a set of effects moves little when one effect is flipped.
     known = [beliefs.theta[e] for e in (effects, like) if e in beliefs.theta]
     steps = None if like is None or inference.data.profiles is None else FEW_STEPS
     mode = inference.mode(effects, known or [np.zeros(len(inference.single))], beliefs.scales, steps)
@@ -462,6 +476,7 @@ def _search(inference: Inference, beliefs: Beliefs) -> Iterator[None]:
             if seen[effects].evidence > seen[at].evidence:
                 at, improved = effects, True
     yield None
+    # With other effects less is left unexplained, so noise and discrepancy are learned again.
     beliefs.scales = inference.tune(seen[at].near, beliefs.scales)
     beliefs.searched = len(inference.data)
     order = sorted(seen, key=lambda effects: -seen[effects].evidence)

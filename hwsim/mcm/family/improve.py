@@ -38,7 +38,7 @@ or behind."""
 DRAWS, CHANCE, TRIES = 64, 63, 56
 LEAST_WARM = 1e-200
 """A temperature, in seconds, for costs of 0."""
-MOST = 256
+MAX_MOVED_NODES = 256
 """Nodes that a move takes along at most."""
 
 
@@ -100,7 +100,7 @@ def _group(
         for at in range(begin[u], begin[u + 1]):
             v = others[at]
             if place[v] == home and (v > u) == later:
-                if count == MOST:
+                if count == MAX_MOVED_NODES:
                     return 0
                 group[count], place[v] = v, -1 - home
                 count += 1
@@ -113,7 +113,7 @@ def _all_of(place: Places16, home: int, group: NDArray[np.int64]) -> int:
     count = 0
     for n in range(len(place)):
         if place[n] == home:
-            if count == MOST:
+            if count == MAX_MOVED_NODES:
                 return 0
             group[count], place[n] = n, -1 - home
             count += 1
@@ -211,7 +211,7 @@ def anneal(
     others, begin = neighbours
     nodes = len(start)
     chip_s, link_s = np.empty(tables.chips), np.empty(tables.chips)
-    group, wrong, chances = np.empty(MOST, np.int64), np.zeros(nodes, np.bool_), np.empty(5)
+    group, wrong, chances = np.empty(MAX_MOVED_NODES, np.int64), np.zeros(nodes, np.bool_), np.empty(5)
     current = start.copy()
     cost, busiest, fits, most = value(tables, terms, made_bytes, factor, current, chip_s, link_s)
     best, best_most, best_fits = current.copy(), most, fits

@@ -87,9 +87,11 @@ def relate(graph: Graph, chips: int, sram_bytes: int, rules: Constraints) -> Rel
     others = n - 2 - ancestors[edges[:, 0]] - descendants[edges[:, 1]]
     if rules.triangle:
         others = others - inner
+    # Each chip between source and reader must hold a node, and only so many nodes may lie there.
     slack = np.minimum(1 + others, chips) if rules.no_skip else np.full(len(edges), chips)
     kept = inner if rules.triangle else np.zeros_like(inner)
     if kept.sum() > MAX_INNER:
+        # Keep the short lists: the search checks by itself what propagation then does not.
         smallest = np.argsort(kept, kind="stable")
         kept = kept.copy()
         kept[smallest[np.cumsum(kept[smallest]) > MAX_INNER]] = 0
@@ -103,6 +105,7 @@ def relate(graph: Graph, chips: int, sram_bytes: int, rules: Constraints) -> Rel
     earliest = np.zeros(n, np.int64)
     if rules.memory:
         weight = graph.weight_bytes
+        # -(-a // b) is a division that rounds up: chips that the bytes need, whatever is packed with them.
         earliest = np.maximum(-(-(_held(before, weight) + weight) // sram_bytes) - 1, 0)
         latest = np.minimum(latest, chips - -(-(_held(after, weight) + weight) // sram_bytes))
     return Relations(

@@ -42,7 +42,7 @@ MAX_PLACEMENTS = 4096
 """An op with more joint placements of its tensors gets linear rows."""
 
 
-MANY = 100
+EXACT_COUNT_TENSORS = 100
 """Tensors whose joint placements need not be counted exactly any more."""
 
 
@@ -67,7 +67,7 @@ def trivial_bound(tables: Tables, *, max_placements: int = MAX_PLACEMENTS, until
     return total * (1.0 - ROUNDING)
 
 
-MOST = 2**17
+MAX_TRIED_MAPPINGS = 2**17
 """Mappings that are tried at most: about a second."""
 AT_ONCE = 4096
 
@@ -79,7 +79,7 @@ def fastest_of_all(tables: Tables) -> tuple[Mapping16, float, int] | None:
     """
     ops, tensors = np.nonzero(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1))
     levels = len(tables.capacity_bytes)
-    if levels ** min(len(ops), MOST.bit_length()) > MOST:
+    if levels ** min(len(ops), MAX_TRIED_MAPPINGS.bit_length()) > MAX_TRIED_MAPPINGS:
         return None
     count = levels ** len(ops)
     best, best_s = np.empty(0, np.int16), math.inf
@@ -103,7 +103,7 @@ def digits(numbers: Ints, base: int, length: int) -> Ints:
 BYTES_AN_ENTRY, BYTES_WRITTEN = 400, 100
 """Memory that HiGHS takes, a nonzero of the program; and that writing it down takes."""
 
-LARGE = 400_000
+TIED_NONZEROS = 400_000
 """A program of more nonzeros is first tried with multipliers tied; HiGHS would take more than some seconds for it."""
 
 DISTRUST = 1e-6
@@ -191,7 +191,7 @@ def solve(
     case = _Case(tables, trivial_s, reached(tables), gap, begun, until)
     for bytes_an_entry, large in ((BYTES_WRITTEN, True), (BYTES_AN_ENTRY, False)):
         tabulated, entries = tabulate(tables, memory_bytes // bytes_an_entry, max_placements=max_placements)
-        if large and entries <= LARGE:
+        if large and entries <= TIED_NONZEROS:
             continue
         if entries * bytes_an_entry > memory_bytes:
             why = (
@@ -225,7 +225,9 @@ def tabulate(tables: Tables, most_entries: int, *, max_placements: int) -> tuple
     """
     ops, levels = len(tables.weight_bytes), len(tables.capacity_bytes)
     tensors = np.array([len(scope(tables, i).tensors) for i in range(ops)])
-    placements = float(levels) ** np.minimum(tensors, MANY)  # beyond, more than any limit, but finite
+    placements = float(levels) ** np.minimum(
+        tensors, EXACT_COUNT_TENSORS
+    )  # beyond, more than any limit, but finite
     as_table = placements * (tensors + 3.0) * (1.0 + 2.0 / levels)
     as_rows = 12.0 * levels * (tensors + 1.0)
     held = np.arange(ops)

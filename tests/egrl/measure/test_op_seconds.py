@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import egrl
-from egrl.measure.board import MARGIN, ProfileReader, answer_of, excerpt, mean_profile, quoted
+from egrl.measure.board import MAX_SUM_OF_LATENCY, ProfileReader, answer_of, excerpt, mean_profile, quoted
 from egrl.measure.records import LOG
 from egrl.runs.past_run import PastRun
 from hwsim.capabilities import Parts
@@ -135,7 +135,7 @@ def test_only_what_a_board_gave_is_shown_without_what_may_be_an_id(given, shown)
 
 def test_the_margin_is_for_what_profilers_add():
     assert read([4.0, 4.0, 4.0, 3.0]) != ()
-    assert MARGIN * 10.0 == 15.0
+    assert MAX_SUM_OF_LATENCY * 10.0 == 15.0
     found, log = reader(Four("max"))
     with pytest.warns(Notice):
         assert found.read([15.1, 0, 0, 0], 10.0, MODEL) == ()
@@ -185,7 +185,7 @@ def test_whatever_is_given_is_a_profile_or_none(given, latency_s, whole):
     assert all(math.isfinite(s) and s >= 0 for s in known)
     assert bool(profile) == bool(known)
     whole_s = sum(known) if whole == "sum" else max(known, default=0.0)
-    assert whole_s <= MARGIN * latency_s * (1 + 1e-5)
+    assert whole_s <= MAX_SUM_OF_LATENCY * latency_s * (1 + 1e-5)
     if known and isinstance(given, dict):
         assert sum(known) <= sum(s for s in given.values() if s == s and s is not None) * (1 + 1e-5) + 1e-9
 

@@ -60,7 +60,7 @@ def test_a_run_that_learned_is_explained_by_a_file_that_is_fitted_to_it(learned)
         found.problem, best
     )
     assert (
-        f"By it the best is {gained:.4f}x; the board measured {run.summary['best']['speedup']:.4f}x"
+        f"For the best mapping it predicts {gained:.4f}x; the board measured {run.summary['best']['speedup']:.4f}x"
         in found.says
     )
 
@@ -68,7 +68,7 @@ def test_a_run_that_learned_is_explained_by_a_file_that_is_fitted_to_it(learned)
 def test_a_fit_that_predicts_no_better_is_not_used(learned, monkeypatch):
     run = PastRun.read(learned)
     monkeypatch.setattr(fit, "held_out", lambda measured, *_: {"fitted": fit.nominal(measured)})
-    assert len(networks([run])[0].cost) > explained.LEAST
+    assert len(networks([run])[0].cost) > explained.MIN_MAPPINGS
     found = explaining(run, run.best_mapping())
     assert found.problem is run.problem
     assert "the file misses the measured speedup by" in found.says

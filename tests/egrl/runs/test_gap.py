@@ -41,7 +41,7 @@ def test_a_run_within_the_gap_is_the_beginning_of_one_that_goes_on(tmp_path, cap
     near, whole = tmp_path / "near", tmp_path / "whole"
     assert main([*ARGV, "--until-gap", NEAR, "--out", str(near)]) == 0
     captured = capsys.readouterr()
-    assert "as near to the proven bound as --until-gap asks" in captured.out
+    assert "stopped: the best is within --until-gap of the proven limit" in captured.out
     assert "(at most 1.086x)" in captured.err
     assert main([*ARGV, "--quiet", "--out", str(whole)]) == 0
     summary = json.loads((near / "summary.json").read_text())
@@ -67,7 +67,7 @@ def test_a_search_stops_at_an_optimum_that_is_proven_at_its_start():
     assert found.summary["stopped"] == "gap"
     assert abs(found.summary["gap"]) <= OPTIMAL
     assert found.summary["evaluations"] < 50 * 21
-    assert "stopped, since nothing better is possible" in sentence(found.summary, "r")
+    assert "stopped: nothing better is possible" in sentence(found.summary, "r")
     again = egrl.search(ToyChain(), method="random", gens=50, workers=2)
     assert again.summary["evaluations"] == found.summary["evaluations"]
     on = egrl.search(ToyChain(), method="random", gens=50, until_gap="never")

@@ -21,7 +21,7 @@ import numpy as np
 from egrl.core import atomic, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
-from egrl.measure.confirming import WITHIN
+from egrl.measure.confirming import NOISE_DEVIATIONS
 from egrl.methods import find_method
 from egrl.runs.champion import RACE_NOISE, RACERS
 from egrl_fft import cache, codelets
@@ -147,7 +147,7 @@ def name_winner(costs: Mapping[str, float]) -> str:
     from egrl_fft.notation import parse
 
     order = sorted(costs, key=costs.__getitem__)[:RACERS]
-    texts = [text for text in order if costs[text] <= costs[order[0]] * (1 + WITHIN * RACE_NOISE)]
+    texts = [text for text in order if costs[text] <= costs[order[0]] * (1 + NOISE_DEVIATIONS * RACE_NOISE)]
     if len(texts) < 2:
         return texts[0] if texts else ""
     taken = measured.race([parse(text) for text in texts])

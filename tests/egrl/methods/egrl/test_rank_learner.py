@@ -11,10 +11,11 @@ import pytest
 from egrl.core import typed_tables
 from egrl.core.archive import Archive, proposals
 from egrl.core.method import Context
-from egrl.methods import find_method, placed
+from egrl.methods import find_method
 from egrl.methods.egrl.rank_learner import RankLearner
 from egrl.methods.egrl.ranking import Ranking
 from egrl.methods.egrl.sac_learner import SacLearner
+from egrl.methods.players import placed_by_network
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from toys import ToyRagged
@@ -56,7 +57,7 @@ def test_networks_that_are_placed_have_the_ranking_learner_and_others_sac(resnet
 
 def test_it_begins_with_the_mapping_of_the_shipped_network(resnet):
     rows = made(resnet, **{"learner.rank.rollouts": 3}).ask()
-    assert np.array_equal(rows.mapping[0], placed.placed_by_network(resnet, samples=1)[0])
+    assert np.array_equal(rows.mapping[0], placed_by_network(resnet, samples=1)[0])
     assert set(rows.source) == {"learner"}
     other = made(resnet, **{**RANDOM, "learner.rank.rollouts": 3}).ask()
     assert not np.array_equal(other.mapping[0], rows.mapping[0])
