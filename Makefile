@@ -10,7 +10,8 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 TORCH_INDEX ?=
 ARGS ?= --workload bert --gens 200
-JOBS ?= 2
+# As many processes of tests as there are cores, four at most: each makes its own fixtures.
+JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
 
 # Where this is set, every process of the tests would compile every file anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,7 +25,8 @@ run: $(RUNS)
 	$(BIN)/egrl run --report $(ARGS)
 
 # Which tests each runs: the markers in pyproject.toml. `quick` is for every change, `test` is the gate, a release runs `test-all`.
-PYTEST := $(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadscope --no-loadscope-reorder
+# Without what `check` has run.
+PYTEST := $(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadscope --no-loadscope-reorder --ignore tests/test_architecture.py
 quick: $(STAMP) check
 	$(PYTEST) -m "not slow and not exhaustive" --hypothesis-profile=quick
 

@@ -18,8 +18,8 @@ from egrl.runs import progress
 # A loaded machine must not fail a property: no deadlines, no complaints about slow draws.
 settings.register_profile("egrl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # `make test` draws fewer examples than `make test-all` each time, and other ones every time.
-settings.register_profile("egrl", settings.get_profile("egrl"), max_examples=25)
-settings.register_profile("quick", settings.get_profile("egrl"), max_examples=15)
+settings.register_profile("egrl", settings.get_profile("egrl"), max_examples=10)
+settings.register_profile("quick", settings.get_profile("egrl"), max_examples=6)
 settings.register_profile("all", settings.get_profile("egrl"), max_examples=200)
 settings.load_profile("egrl")
 

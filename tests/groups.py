@@ -23,7 +23,6 @@ SLOW_S, OTHER_S = 2.0, 0.03
 """Seconds of a test, about, by its marker."""
 LONG_S = {
     "plugins/training/tests/test_pytorch_compiled.py": 25.0,
-    "tests/egrl/runs/test_strange_folders.py": 20.0,
     "plugins/training/tests/test_pytorch_steps.py": 20.0,
     "tests/egrl/runs/test_killed.py": 10.0,
     "tests/test_docs.py": 30.0,

@@ -1,13 +1,17 @@
-"""Programs that find code outside the package: an environment, and commands run one after the other in a process."""
+"""Programs that find code outside the package: an environment, and commands run one after the other."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from egrl.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 DRIVER = """
@@ -57,3 +61,18 @@ def run_all(
     return [
         (code, out, err, set(modules)) for code, out, err, modules in json.loads(done.stdout.splitlines()[-1])
     ]
+
+
+def run_here(commands: Sequence[Sequence[str]], folder: Path) -> list[tuple[int, str, str]]:
+    """Run commands in a folder, in this process, which forgets the modules that they find there."""
+    told = []
+    with contextlib.chdir(folder):
+        for argv in commands:
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = main(list(argv))
+            told.append((code, out.getvalue(), err.getvalue()))
+            for name, module in list(sys.modules.items()):
+                if folder in Path(getattr(module, "__file__", None) or "/").parents:
+                    del sys.modules[name]
+    return told

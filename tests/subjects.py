@@ -85,7 +85,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "learner.minibatches": 1,
     },
     "revise": {"moves": 50},
-    "twin": {"steps": 100, "candidates": 50},
+    "twin": {"steps": 40, "candidates": 30},
 }
 """Settings that make the methods that learn, or work long between evaluations, small enough for tests."""
 

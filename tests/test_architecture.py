@@ -86,6 +86,7 @@ def test_every_file_can_be_read_in_one_sitting():
     assert not long
 
 
+@pytest.mark.slow
 def test_few_functions_are_long():
     long = [
         f"{path.relative_to(ROOT)}: {node.name}, {node.end_lineno - node.lineno + 1} lines"
@@ -96,6 +97,7 @@ def test_few_functions_are_long():
     assert len(long) <= MOST_LONG, "\n".join(long)
 
 
+@pytest.mark.slow
 def test_no_test_has_so_few_seconds_that_a_machine_decides_what_is_done_by_then():
     files = [path for folder in ("tests", "plugins") for path in sorted((ROOT / folder).rglob("*.py"))]
     found = [

@@ -60,7 +60,7 @@ def test_the_benchmark_of_the_critic_judges_without_noise_and_hides_what_it_says
     assert f"| {variant} | 1 |" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arm", ["twin-totals", "twin-frozen-totals"])
 def test_a_frozen_twin_keeps_the_chip_file(arm, monkeypatch):
     last: list[inference.Posterior] = []

@@ -153,7 +153,7 @@ def test_nothing_is_left_of_an_example_that_is_removed(tmp_path):
     assert "climb" not in listed[1]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_nothing_of_a_plug_in_is_imported_until_it_is_used(site, tmp_path):
     folder = tmp_path / "here"
     folder.mkdir()

@@ -90,6 +90,7 @@ def test_it_has_a_guide_and_tests_and_says_what_it_is(plugin):
     assert "egrl" in project["dependencies"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "plugin",
     [

@@ -204,11 +204,11 @@ def test_starting_loads_nothing_heavy(program):
     assert not loaded & {*HEAVY, "numpy", "pydantic"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("method", "unneeded"),
     [
-        ("random", ("torch", *HEAVY_IN_A_RUN)),
+        pytest.param("random", ("torch", *HEAVY_IN_A_RUN), marks=pytest.mark.exhaustive),
         pytest.param("ea", HEAVY_IN_A_RUN, marks=pytest.mark.exhaustive),
         ("egrl", HEAVY_IN_A_RUN),
     ],

@@ -154,6 +154,7 @@ def test_both_encodings_begin_at_the_start(name):
         assert (mappings < problem.space.num_choices).all()
 
 
+@pytest.mark.slow
 def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
     optimiser = Pymoo(context(Points(np.full((3, 1), 2, np.int16))), PymooConfig(4))
     seen = []

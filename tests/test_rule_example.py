@@ -138,6 +138,7 @@ def test_the_page_s_commands_print_what_it_shows(tmp_path, monkeypatch, capsys):
     assert tensors == [line.rsplit(" ", 1)[0] for line in printed.splitlines()[-len(tensors) :]]
 
 
+@pytest.mark.slow
 @NO_COMPILER
 def test_what_is_no_description_is_refused_in_one_line(tmp_path, program):
     whole = described(NnpiProblem(load("alexnet"), load_chip("nnpi")), RULES[0])

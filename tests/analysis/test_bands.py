@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.memories import Band, band_figure, bands, memory_colours
+from gate import gate
 
 
 def random_bands(
@@ -62,6 +63,7 @@ def test_many_memories_differ_in_height_too():
     assert coloured[-1].all()
 
 
+@pytest.mark.slow
 def test_heads_with_other_memories_have_legends_of_their_own():
     found = bands(np.zeros((2, 2), np.int16), np.ones((2, 2)), ["w", "a"], [["x", "y"], ["z"]])
     figure = band_figure({"compiler": found, "best": found}, ["n0", "n1"], "t")
@@ -73,7 +75,9 @@ def test_heads_with_other_memories_have_legends_of_their_own():
     ]
 
 
-@pytest.mark.parametrize(("nodes", "heads", "memories"), [(1, 1, 2), (7, 1, 3), (60, 2, 8), (400, 3, 5)])
+@pytest.mark.parametrize(
+    ("nodes", "heads", "memories"), gate([(1, 1, 2), (7, 1, 3), (60, 2, 8), (400, 3, 5)], (1, 60))
+)
 def test_bands_names_and_legend_keep_apart(nodes, heads, memories):
     found, _, _ = random_bands(1, nodes, heads, memories)
     names = [f"encoder.layer{n}.attention.query" for n in range(nodes)]

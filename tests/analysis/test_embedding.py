@@ -25,6 +25,7 @@ def figure_of(runs: int, mappings: int = 24) -> Figure:
     return embedding_figure(points, best, run, names, measure(distance, best, run), "t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mappings", [FEWEST - 1, 40])
 def test_an_embedding_repeats_and_keeps_groups_together(mappings):
     distance, best = two_groups(mappings)

@@ -76,6 +76,7 @@ def test_a_memory_that_holds_nothing_says_so():
     assert [text.get_text() for text in figure.axes[0].texts] == ["holds nothing"]
 
 
+@pytest.mark.slow
 def test_equal_figures_are_equal_files(tmp_path: Path):
     for name in ("a.svg", "b.svg"):
         save(drawn(), tmp_path / name)

@@ -100,6 +100,7 @@ def words(figure) -> str:
     return " ".join([*found, *(text.get_text() for text in figure.legends[0].get_texts())])
 
 
+@pytest.mark.slow
 def test_each_layout_is_a_column_with_its_boxes_its_copies_and_the_marked_tensor(tmp_path):
     left = made([(0, 0, 4, 0, 16, 0, 2), (1, 2, 5, 16, 8, -1, -1), (0, 6, 9, 32, 16, 6, 8)])
     right = replace(made([(0, 0, 9, 0, 16, 0, 2)]), label="other")
@@ -124,6 +125,7 @@ def test_copies_are_hatched_where_they_are_wide_enough_to_be_seen():
     assert hatched[0].get_paths()[0].get_extents().bounds == (0, 0, 90, 16)
 
 
+@pytest.mark.slow
 def test_a_memory_with_nothing_in_it_and_one_with_thousands_of_boxes_can_be_drawn(tmp_path):
     rng = np.random.default_rng(0)
     first = rng.integers(0, 2990, 9000)

@@ -12,6 +12,7 @@ from matplotlib.patches import StepPatch
 
 from analysis.style import save
 from analysis.utilisation import NOTE, Schedule, share, utilisation, utilisation_figure
+from gate import gate
 
 
 def schedule(levels: int = 3, heads: int = 2, steps: int = 6, label: str = "best") -> Schedule:
@@ -104,7 +105,7 @@ def test_shares_are_readable_from_tiny_to_full():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("levels", "mappings"), [(2, 1), (3, 2), (8, 2)])
+@pytest.mark.parametrize(("levels", "mappings"), gate([(2, 1), (3, 2), (8, 2)], (3,)))
 def test_no_text_overlaps_the_legend_and_the_note_is_there(levels, mappings):
     figure = drawn(levels, 3, mappings=mappings)
     figure.draw_without_rendering()
@@ -116,7 +117,7 @@ def test_no_text_overlaps_the_legend_and_the_note_is_there(levels, mappings):
     assert legend.get_title().get_window_extent().x0 >= 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_equal_figures_are_equal_files(tmp_path: Path):
     for name in ("a.svg", "b.svg"):
         save(drawn(3, 2), tmp_path / name)

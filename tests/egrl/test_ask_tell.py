@@ -426,7 +426,7 @@ def test_repeated_seconds_that_make_no_sense_are_refused_and_nothing_changes(wro
     assert search.evaluations == 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_is_confirmed_holds_where_the_best_measured_was_lucky():
     """Of 20 boards: a 95% interval holds the truth in 16 at least (all but 4: one time in 400 by chance alone)."""
     inside, lucky, chosen = 0, [], []

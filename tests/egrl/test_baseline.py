@@ -60,6 +60,7 @@ def test_a_run_is_over_the_file_and_names_it(finished):
     assert json.loads((finished / "baseline_mapping.json").read_text())["name"] == "vela.csv"
 
 
+@pytest.mark.slow
 def test_a_folder_needs_no_file_outside(finished, tmp_path, capsys):
     run = Path(shutil.copytree(finished, tmp_path / "r"))
     assert main(["evaluate", str(run)]) == 0
@@ -94,6 +95,7 @@ def test_another_file_under_the_folder_s_is_noticed(finished, tmp_path, capsys):
     refuse(capsys, ["evaluate", str(run)], "expected fingerprint")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_equals_a_longer_one(mine, finished, tmp_path):
     run = Path(shutil.copytree(finished, tmp_path / "r"))
     assert main(["run", "--resume", str(run), "--evals", "84", "--quiet"]) == 0
@@ -127,6 +129,7 @@ def test_every_command_takes_it_and_names_it(argv, mine, tmp_path, capsys):
     assert "compiler" not in said
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_path, capsys):
     plain = tmp_path / "plain"
     assert main(["run", "--workload", "alexnet", *SEARCH, "--out", str(plain), "--quiet"]) == 0
@@ -164,6 +167,7 @@ def test_a_comparison_over_another_baseline_names_the_flag(mine, tmp_path, capsy
     refuse(capsys, with_it, "run.baseline: expected", "found ''; take another --out, or no --baseline\n")
 
 
+@pytest.mark.exhaustive
 def test_runs_held_against_one_file_call_it_by_one_name(mine, finished, tmp_path, capsys):
     named = tmp_path / "named.json"
     document = json.loads((finished / "baseline_mapping.json").read_text()) | {"name": "Vela 4.2"}

@@ -129,6 +129,7 @@ def test_costs_of_instances_are_told_in_the_files_own_unit(instance, capsys):
     assert " us" not in out
 
 
+@pytest.mark.slow
 def test_utilisation_is_told_chip_by_chip(run, tmp_path, capsys):
     capsys.readouterr()
     assert main(["plot", "utilisation", str(run), "-o", str(tmp_path / "u.png"), "--json"]) == 0

@@ -48,6 +48,7 @@ def test_each_call_has_a_process_of_its_own_and_says_how_it_ended(tmp_path):
     assert str(os.getpid()) not in processes
 
 
+@pytest.mark.slow
 def test_what_still_runs_is_ended_with_who_asked(tmp_path):
     marks = [tmp_path / "a", tmp_path / "b"]
     calls = [Call(mark.name, stay, (str(mark),)) for mark in marks]

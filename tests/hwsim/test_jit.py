@@ -112,7 +112,7 @@ def test_the_clock_stands_still_while_kernels_are_compiled(tmp_path, monkeypatch
         assert clock() == pytest.approx(own + 8.0)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_each_process_leaves_what_it_compiled_and_a_tool_adds_it_up(tmp_path):
     for name, text in (("helper", HELPER), ("caller", "from helper import twice\nprint(twice(3))\n")):
         (tmp_path / f"{name}.py").write_text(text)

@@ -114,6 +114,7 @@ def test_equal_layers_are_priced_once(decoder):
     assert found.bound == pytest.approx(linear_bound(model.program, SECONDS), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_large_network_is_solved_by_ties(decoder, monkeypatch):
     monkeypatch.setattr(nnpi_exact, "TIED_NONZEROS", 0)
     found = nnpi_exact.solve(decoder.tables, time_limit_s=SECONDS)
@@ -125,7 +126,7 @@ def test_a_large_network_is_solved_by_ties(decoder, monkeypatch):
     assert found.model_cost_s <= 1.3 * found.bound_s
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_where_layers_differ_the_whole_program_is_solved(decoder, monkeypatch):
     monkeypatch.setattr(nnpi_exact, "TIED_NONZEROS", 0)
     monkeypatch.setattr(linear_program, "MOST_ROWS", 10)

@@ -55,6 +55,7 @@ def shares(population: Population) -> tuple[int, int]:
     return networks, len(population) - networks
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.sampled_from([(4, 0.0), (4, 0.5), (4, 1.0), (5, 0.2), (20, 0.2), (11, 0.9)]),
@@ -133,6 +134,7 @@ def test_crossover_happens_as_often_as_asked_and_its_children_have_both_parents(
             assert not np.array_equal(weights, first)
 
 
+@pytest.mark.slow
 def test_mutation_happens_as_often_as_asked():
     rng = np.random.default_rng(0)
     counts = []
@@ -161,6 +163,7 @@ def test_a_network_elite_seeds_a_chromosome_with_its_posterior():
             assert np.allclose(m.genome.prior, posterior[ids[m.parents[0]]], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_population_with_selection_climbs_a_toy_reward():
     target = np.random.default_rng(3).integers(0, 2, (NODES, 2))
     rng, population = np.random.default_rng(1), create(20, 0.5)

@@ -155,6 +155,7 @@ def test_failed_measurements_leave_the_survivors_alone():
     assert np.isfinite(fresh.standings()[0].score)
 
 
+@pytest.mark.exhaustive
 def test_it_solves_a_toy_by_chromosomes_alone_and_a_mixed_one_does_not_fall_back():
     for fraction in (1.0, 0.5):
         population, rng = create(size=20, fraction=fraction), np.random.default_rng(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from hwsim.stages import Pipeline, fullness, heat
 from population.moves import Moves, MovesConfig
@@ -26,6 +27,7 @@ def test_a_move_changes_a_run_by_one_stage_and_stays_within_the_limits():
     assert seen >= {(False, 1), (False, -1), (True, 1), (True, -1), (False, 0)}
 
 
+@pytest.mark.slow
 def test_moves_reach_every_partition_of_a_short_chain():
     chain = Pipeline(np.ones(4), np.array([[0, 1, 2], [1, 2, 3]]))
     moves = Moves(

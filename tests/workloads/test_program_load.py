@@ -116,6 +116,7 @@ def test_the_example_in_the_docs_is_a_program():
     assert from_json(to_json(program), "again") == program
 
 
+@pytest.mark.slow
 def test_a_large_program_is_loaded_quickly():
     data = lzma.compress(to_json(load_program("gpt_36_layers_train")).encode())
     began = time.process_time()

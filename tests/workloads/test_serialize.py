@@ -189,6 +189,7 @@ def test_a_number_too_large_for_a_float_is_refused(chain):
         from_json(text, "f")
 
 
+@pytest.mark.exhaustive
 def test_a_million_ops_are_refused_within_seconds():
     op = '{"name": "op%d", "kind": "conv", "inputs": [], "ifm": [1,1,1], "ofm": [1,1,1], "output_bytes": 1}'
     ops = ",".join(op % i for i in range(1_000_000))

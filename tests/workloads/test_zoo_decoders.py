@@ -113,6 +113,7 @@ def test_sizes_that_do_not_fit_together_are_refused(variant, message):
         load(variant)
 
 
+@pytest.mark.slow
 def test_the_table_in_the_docs_states_what_is_built():
     path = Path(__file__).parents[2] / "docs" / "reference" / "data" / "language-models.csv"
     with path.open(encoding="utf-8", newline="") as file:

@@ -184,6 +184,7 @@ class PartFit:
     def information(self, size: float) -> tuple[Floats, Floats]:
         """Minus the second derivatives of the log likelihood by theta, float64 [P, P], and the first ones [P]."""
         columns, common, alone = self.times.columns, self.times.common, self.times.alone
+        # Rows of `common` are dense in a few parameters, those of `alone` sparse in the others; so four blocks.
         weight = self.weights(size) / size**2
         weighted = common * weight[:, None]
         found = (alone.T @ alone.multiply(weight[:, None]).tocsr()).toarray()
@@ -248,6 +249,7 @@ class WithParts(Known):
 
     def __init__(self, spread: Floats, theta: Floats, parts: PartFit, size: float) -> None:
         information, first = parts.information(size)
+        # Two normal densities in theta are multiplied: precisions add, and the mean solves the sum of both pulls.
         precision = information + np.diag(1.0 / np.square(spread))
         self._root = cho_factor(precision, lower=True)
         self.mean = cho_solve(self._root, first + information @ theta)
@@ -268,4 +270,5 @@ class WithParts(Known):
 
     def draw(self, rng: np.random.Generator) -> Floats:
         normal = rng.standard_normal(len(self.mean))
+        # With precision L L', x = L'^-1 z has covariance (L L')^-1.
         return np.asarray(solve_triangular(self._root[0], normal, lower=True, trans="T"))

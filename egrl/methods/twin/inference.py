@@ -74,7 +74,6 @@ class Scales:
     def with_logs(self, logs: Floats) -> Scales:
         """The first four from their logarithms; none falls below `LEAST_LOG`, so that covariances can be factored."""
         noise, own, residual, discrepancy = np.exp(np.maximum(logs, LEAST_LOG)).tolist()
-        # Rows of `common` are dense in a few parameters, those of `alone` sparse in the others; so four blocks.
         return replace(self, noise=noise, own=own, residual=residual, discrepancy=discrepancy)
 
 
@@ -139,7 +138,6 @@ class Inference:
         (it is the median of several measurements), but hardly more.
         """
         self.family, self.data = family, data
-        # Two normal densities in theta are multiplied: precisions add, and the mean solves the sum of both pulls.
         self._median, self._repeated = PRIOR.logs(), noise is not None
         if noise is not None:
             self._median[0] = max(math.log(max(noise, 1e-9)), LEAST_LOG)
@@ -160,7 +158,6 @@ class Inference:
     def known(self, near: Linear, scales: Scales) -> Known:
         """The density of theta without the totals: the prior, and the parts if there are profiles."""
         if near.parts is None:
-            # With precision L L', x = L'^-1 z has covariance (L L')^-1.
             return PriorAlone(self.spread(scales))
         return WithParts(self.spread(scales), near.model.theta, near.parts, scales.profile)
 

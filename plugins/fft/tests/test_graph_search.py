@@ -211,6 +211,7 @@ def test_completions_are_uniform_at_each_choice_and_back_out_of_dead_ends():
     assert Tree().completion("b", rng) is None
 
 
+@pytest.mark.slow
 def test_a_plan_graph_completes_as_uniform_choices_among_its_successors_do():
     problem = FftProblem(8, FftConfig(cost="model"))
     graph = problem.derivation

@@ -106,7 +106,7 @@ def test_failures_teach_nothing():
     assert not learner._weights
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_search_with_completions_that_learn_proposes_every_plan_once():
     problem = FftProblem(16, MODEL)
     rng = np.random.default_rng(0)
@@ -171,6 +171,7 @@ def best_after(problem: FftProblem, settings: dict[str, str], seed: int, evaluat
     return cost
 
 
+@pytest.mark.slow
 def test_a_search_whose_completions_learn_finds_better_plans_than_the_printed_one():
     problem = FftProblem(4096, MODEL)
     learned = [best_after(problem, {}, seed, 60) for seed in range(3)]

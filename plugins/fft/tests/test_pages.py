@@ -30,7 +30,7 @@ def test_the_commands_and_programs_of_the_guide_run(tmp_path, monkeypatch, capsy
     assert capsys.readouterr().out.startswith("[1024.+0.j")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
 def test_the_example_prints_the_words_of_its_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

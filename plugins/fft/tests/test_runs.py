@@ -29,6 +29,7 @@ def own_wisdom(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_run_without_a_method_is_tags_and_leaves_its_best_plan_as_wisdom(own_wisdom, capsys):
     out = own_wisdom / "r"
     assert main(["run", "--problem", "fft", "--workload", "dft-16", "--gens", "1", "--out", str(out)]) == 0
@@ -170,6 +171,7 @@ def with_baseline(run: Path, to: Path, **changes: object) -> Path:
     return copy
 
 
+@pytest.mark.exhaustive
 def test_curves_of_repetitions_are_drawn_though_each_measured_its_own_baseline(runs, tmp_path, capsys):
     slower = with_baseline(runs["second"], tmp_path / "slower", cost=1.0)
     output = tmp_path / "c.svg"

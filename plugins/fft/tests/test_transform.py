@@ -72,7 +72,7 @@ def test_a_random_plan_of_every_size_to_512_is_a_dft():
         assert error(chosen) < 1e-12, str(chosen)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_random_plans_of_large_sizes_are_dfts():
     rng = np.random.default_rng(1)
     for size in [2**13, 3**8, 10007, 2 * 3 * 5 * 7 * 11 * 13, 2**15, 99991, 5**7, 17 * 2**10, 2**20]:
@@ -80,6 +80,7 @@ def test_random_plans_of_large_sizes_are_dfts():
         assert error(chosen) < 1e-10, str(chosen)
 
 
+@pytest.mark.slow
 def test_default_plans_are_dfts():
     for size in [31, 37, 74, 1009, 4096, 9102, 65537, 3 * 2**14]:
         assert error(default_plan(size)) < 1e-12, size

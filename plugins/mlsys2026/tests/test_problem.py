@@ -13,6 +13,7 @@ import pytest
 
 import egrl
 from contest_instances import GIVEN, made
+from gate import gate
 from hwsim.capabilities import HasBound, HasFiles, HasObservation, HasPlanText, HasSolving
 from hwsim.mappings import sample_uniformly
 from hwsim.sections import HasSections
@@ -53,6 +54,7 @@ def test_what_is_judged_costs_what_was_said_and_breaks_no_rule(problem):
     assert (again.epsilon == 0).all()
 
 
+@pytest.mark.slow
 def test_a_subgraph_that_does_not_fit_is_judged_so_and_repaired():
     repaired = 0
     for seed in range(12):
@@ -66,6 +68,7 @@ def test_a_subgraph_that_does_not_fit_is_judged_so_and_repaired():
     assert repaired > 0
 
 
+@pytest.mark.exhaustive
 def test_most_decisions_matter_where_moving_is_dear(problem):
     # Where an op and its neighbours compute longer than they move, it costs the same to keep its output or not.
     costs = (1,) * len(problem.instance)
@@ -177,7 +180,7 @@ def test_an_op_that_fits_nowhere_is_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", ["random", "annealing", "ea", "exact", pytest.param("egrl", marks=pytest.mark.exhaustive)]
+    "method", gate(["random", "annealing", "ea", "exact", "egrl"], ("random", "annealing", "ea"))
 )
 def test_methods_of_egrl_search_it(method):
     """`exact`, which does not prove this one, answers after a second; two milliseconds are enough for a better one."""

@@ -113,6 +113,7 @@ def test_what_is_illegal_has_no_part_in_a_policy():
     assert found[2].tolist() == pytest.approx([1 / 3] * 3)
 
 
+@pytest.mark.exhaustive
 def test_demonstrations_are_played_and_never_proposed():
     problem = PROBLEMS["mmap"]()
     given = settings(demonstrations=1, greedy=0.0, restarts=0.0)
@@ -132,6 +133,7 @@ def test_without_learning_the_networks_stay_as_they_are():
     assert np.array_equal(player.learner.state()["weights"], before)
 
 
+@pytest.mark.slow
 def test_new_games_begin_with_parts_of_the_best_ones():
     player = agent(ToyGame(), settings(restarts=1.0, elites=1, greedy=0.0))
     games(player, 20)
@@ -185,7 +187,7 @@ def test_stray_moves_are_legal_and_only_where_there_is_noise():
         assert player.ring.legal[time, slots, player.ring.scalars["action"][time]].all()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_lost_games_are_proposed_whole_and_are_invalid():
     problem = PROBLEMS["mmap-lost"]()
     context = Context([problem], Archive([problem]), 0, [None], None, 1)

@@ -6,6 +6,8 @@ import re
 from functools import reduce
 from pathlib import Path
 
+import pytest
+
 from egrl.core import typed_tables
 from egrl_muzero.config import PlayConfig
 from egrl_muzero.paper import kept
@@ -14,6 +16,7 @@ PLUGIN = Path(__file__).resolve().parents[1]
 RESULTS = PLUGIN / "docs" / "results"
 
 
+@pytest.mark.slow
 def test_rewards_of_the_game_are_those_of_the_runs_that_ship():
     rows = list(kept.tables(RESULTS / "data" / "mmap-runs.tar.xz"))
     page = (RESULTS / "muzero.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from egrl_muzero.agent import Shown
 from subjects import PROBLEMS
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("part", "revises"),
     [
@@ -42,7 +42,7 @@ def test_revised_games_are_proposed_as_such_unless_that_part_is_left_out(part, r
         assert player.elites.games[0][0].returned >= better[-1].returned
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_slots_imitate_the_best_game_and_propose_nothing(monkeypatch):
     problem = PROBLEMS["mmap"]()
     player = agent(problem, settings(imitations=2, greedy=0.0, restarts=0.0, stray=0.0))
@@ -74,7 +74,7 @@ def test_slots_imitate_the_best_game_and_propose_nothing(monkeypatch):
     assert not {game.slot for game in player.finished} & set(imitating)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_is_lost_is_not_proposed():
     problem = PROBLEMS["mmap-lost"]()
     player = agent(problem, settings(**{"revise.moves": 50.0, "revise.hot": 100.0}))
@@ -99,7 +99,7 @@ def test_half_of_the_slots_without_demonstrations_play_themselves():
     assert shown.imitating.tolist() == [False] * 3 + [True] * 3 + [False] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_agent_that_imitates_and_revises_goes_on_where_it_was():
     problem = PROBLEMS["mmap"]()
     given = settings(imitations=2, greedy=0.0, **{"revise.moves": 50.0})

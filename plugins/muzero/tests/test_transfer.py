@@ -44,7 +44,7 @@ def pretrained(tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_saved_agent_plays_one_game_of_another_program_the_same_each_time(trained):
     source = transfer.read_policies(trained)
     [problem] = transfer.build_targets(source, ["vgg16"])
@@ -57,6 +57,7 @@ def test_a_saved_agent_plays_one_game_of_another_program_the_same_each_time(trai
     assert target.speedup == tuple(found.speedup.tolist())
 
 
+@pytest.mark.slow
 def test_what_was_learned_is_what_plays(trained, tmp_path):
     """The policies of two generations differ; with the same weights they play the same."""
     source = transfer.read_policies(trained)
@@ -71,7 +72,7 @@ def test_what_was_learned_is_what_plays(trained, tmp_path):
     assert first.metadata["search"]["simulations"] == SMALL["simulations"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_finetuning_goes_on_from_the_agent_with_its_own_settings(trained, tmp_path, capsys):
     out = shutil.copytree(trained, tmp_path / "r")
     argv = ["transfer", str(out), "--workload", "vgg16", "--finetune", "21", "--quiet"]
@@ -138,7 +139,7 @@ def test_a_policy_of_another_network_or_kind_is_refused_with_the_setting_that_di
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_agent_is_trained_on_several_programs_and_chosen_on_another(pretrained, capsys):
     document = json.loads((pretrained / "pretraining.json").read_text())
     assert document["trained_on"] == ["alexnet", "vgg16"]
@@ -166,6 +167,7 @@ def test_a_pretraining_in_two_sittings_equals_one_in_one(pretrained, tmp_path):
     assert rows(out) == rows(pretrained)
 
 
+@pytest.mark.slow
 def test_a_pretraining_may_be_given_seconds(tmp_path):
     out = tmp_path / "p"
     assert pretrain(out, "--seconds", "1e-9") == 0
@@ -190,6 +192,7 @@ def test_what_is_wrong_with_a_pretraining_of_agents_is_said_in_one_line(tmp_path
     assert not (tmp_path / "p").exists()
 
 
+@pytest.mark.slow
 def test_a_part_of_the_agent_is_left_out_by_name(tmp_path, capsys):
     for part in ("no-learning", "no-search"):
         assert run(tmp_path / part, "--ablation", part) == 0

@@ -25,7 +25,7 @@ class Patient(Solver):
             super().work(seconds)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_ablation_of_exact_on_sharding_takes_the_parts_out_and_puts_them_back(tmp_path, monkeypatch):
     monkeypatch.setattr(shard_steps, "Solver", Patient)
     file = tmp_path / "made.json"

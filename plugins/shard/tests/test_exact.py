@@ -121,6 +121,7 @@ def test_a_merged_node_uses_memory_as_its_parts_did() -> None:
             assert found.tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 def test_points_of_time_that_are_kept_imply_all_others() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):

@@ -53,6 +53,7 @@ def test_regions_are_solved_as_by_trying_all(
     assert (frozen > 0) == (entries < 1e6)
 
 
+@pytest.mark.slow
 def test_a_region_never_breaks_a_limit_nor_costs_more_and_finds_the_best(
     instances: list[Sharding],
 ) -> None:

@@ -22,7 +22,7 @@ def test_the_example_of_a_training_step_is_one():
     assert [op.phase for op in step.ops] == ["forward", "backward"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
 def test_the_example_prints_the_words_of_its_page(tmp_path, monkeypatch, capsys):

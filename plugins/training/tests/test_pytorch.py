@@ -86,14 +86,8 @@ def simulated(step: TrainingStep, keep: Collection[str]) -> int:
     return int(problem.peak_bytes(mapping[None])[0]) - given
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        "convnext",
-        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SMALL if name != "convnext"),
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_and_peaks_are_as_planned(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
@@ -148,6 +142,7 @@ def test_attention_whose_results_are_kept_does_not_run_again() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_limit_is_kept(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     limit_evaluations(monkeypatch, 420)
     model, inputs = net()
@@ -191,6 +186,7 @@ def test_enough_memory_keeps_everything(capsys: pytest.CaptureFixture[str]) -> N
     assert "within the limit with every value kept" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_too_little_memory_is_an_error_that_names_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     limit_evaluations(monkeypatch, 210)
     model, inputs = net()
@@ -278,6 +274,7 @@ def test_another_version_of_torch_ends_in_one_line(monkeypatch: pytest.MonkeyPat
         pass
 
 
+@pytest.mark.slow
 def test_sizes_that_change_are_cut_as_pytorch_does(capsys: pytest.CaptureFixture[str]) -> None:
     model, inputs = net()
     with training.memory_limit("1 GiB", quiet=True) as made:
@@ -308,6 +305,7 @@ def test_sparse_gradients_are_cut_as_pytorch_does(capsys: pytest.CaptureFixture[
     assert "is a sparse tensor" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_methods_that_change_the_number_of_threads_may_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     limit_evaluations(monkeypatch, 63)
     model, inputs = net()
@@ -333,6 +331,7 @@ def test_a_plan_that_names_other_values_is_refused(tmp_path: Path) -> None:
         step(*inputs)
 
 
+@pytest.mark.slow
 def test_a_plan_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit_evaluations(monkeypatch, 210)
     model, inputs = net()
@@ -348,6 +347,7 @@ def test_a_plan_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert again == made
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_it_left_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit_evaluations(monkeypatch, 210)
     limit = Limit(None, 0.9, 0, "annealing", 20.0, 0)
@@ -362,6 +362,7 @@ def test_a_plan_says_what_it_left_free(tmp_path: Path, monkeypatch: pytest.Monke
     assert plans.read(str(file)) == [plan]
 
 
+@pytest.mark.slow
 def test_a_plan_of_another_graph_is_refused(tmp_path: Path) -> None:
     model, inputs = net()
     file = tmp_path / "plan.json"

@@ -17,6 +17,7 @@ from egrl_training.pytorch import backend, check
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.judge import Meaning
 from egrl_training.pytorch.partition import Cut, partition
+from gate import gate
 
 pytestmark = QUIET
 
@@ -55,7 +56,7 @@ def _trained(asked: dict[str, Any]) -> list[Tensor]:
     return [*results, *gradients, *model.buffers(), torch.tensor(model.steps), torch.rand(1)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_step_that_is_right_goes_on_as_if_nothing_had_been_checked() -> None:
     for ours, without in zip(_trained({"check": True}), _trained({}), strict=True):
         assert torch.equal(ours, without)
@@ -106,7 +107,7 @@ WAYS: dict[str, Callable[[nn.Module], Callable[[Tensor], Tensor]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", gate(WAYS, ("by an object", "as a default")))
 def test_a_model_that_is_reached_otherwise_is_put_back_too(way: str) -> None:
     def trained(asked: dict[str, Any]) -> list[Tensor]:
         torch.manual_seed(3)

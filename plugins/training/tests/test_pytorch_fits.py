@@ -27,6 +27,7 @@ from egrl_training.pytorch.no_data import batch_of, with_batch, without_data
 from egrl_training.pytorch.optimizers import optimizer_bytes
 from egrl_training.pytorch.peak import peak_of
 from egrl_training.simulator.simulate import simulate
+from gate import gate
 from workloads.errors import InputError
 from workloads.text import size_text
 
@@ -91,7 +92,7 @@ def test_the_sentence_says_what_fits() -> None:
     assert asked(1000).sentence.endswith("Not one sample fits.")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_largest_batch_is_the_last_whose_capture_fits() -> None:
     limit = asked("2 MiB").rows[ALL].peak_bytes
     answer = asked(limit + 3000, rows=100)
@@ -110,10 +111,7 @@ def test_the_largest_batch_is_the_last_whose_capture_fits() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    ["unet", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in NETWORKS if n != "unet")],
-)
+@pytest.mark.parametrize("name", gate(NETWORKS, ("autoencoder",)))
 def test_the_peak_that_is_said_is_the_one_that_is_measured(name: str, tmp_path: Path) -> None:
     lines = training_fits.Lines(tmp_path / "fits.jsonl", training_fits.KEYS)
     training_fits.compare(name, True, "aot_eager", lines)
@@ -176,7 +174,7 @@ def test_a_network_with_data_is_asked_about_like_one_without() -> None:
     assert answer.rows == asked("2 MiB").rows
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_network_without_data_takes_another_type() -> None:
     with without_data():
         model = loss_of().to(torch.float16).bfloat16()
@@ -213,6 +211,7 @@ def test_the_state_of_an_optimizer_that_updates_all_at_once_is_larger_while_it_s
     assert at_once.step >= 9 * 4000
 
 
+@pytest.mark.slow
 def test_operations_are_those_of_pytorchs_own_counter() -> None:
     class Parts(nn.Module):
         def __init__(self) -> None:
@@ -273,7 +272,7 @@ def test_a_step_of_another_shape_says_why_its_largest_batch_is_not_known() -> No
     assert fixed.sentence.endswith("with every value kept.") or fixed.sentence.startswith("Fits in 2 MiB")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_sizes_that_grow_unevenly_are_captured_one_by_one() -> None:
     """Its padding is to whole blocks of 64 rows."""
 
@@ -362,6 +361,7 @@ def test_a_wrong_file_or_flag_is_one_line(
     assert said in line
 
 
+@pytest.mark.slow
 def test_what_the_optimizer_needs_alone_is_said() -> None:
     answer = asked(120_000, rows=8, optimizer="adamw")
     assert answer.stepping_bytes > 120_000
@@ -369,7 +369,7 @@ def test_what_the_optimizer_needs_alone_is_said() -> None:
     assert answer.rows[ALL].peak_bytes == answer.stepping_bytes
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_pytorchs_plan_is_what_its_partitioner_saves() -> None:
     peak, _ = measured(network("llama", True), "aot_eager")
     found, plans, _ = said("llama", True)

@@ -17,12 +17,14 @@ from egrl_training.pytorch import plan as plans
 from egrl_training.pytorch.peak import peak_of
 from egrl_training.pytorch.reached import modules_of, tensors_of
 from egrl_training.pytorch.runs import Graph, OpenRuns
+from gate import gate
 from workloads.errors import InputError
 
 CPU = torch.device("cpu")
 pytestmark = [*QUIET, pytest.mark.slow]
 
 
+@pytest.mark.slow
 def test_what_earlier_graphs_hold_is_said() -> None:
     first, second = (nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64)) for _ in range(2))
     inputs = torch.randn(512, 64)
@@ -155,6 +157,7 @@ def test_what_is_reserved_is_no_room_for_open_runs(capsys: pytest.CaptureFixture
     assert "above the limit of" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_gradients_of_runs_that_have_ended_take_room_too() -> None:
     """Parameters and their gradients are most of these layers: what is kept hardly counts."""
     layers = [Wide() for _ in range(8)]
@@ -190,7 +193,7 @@ def test_a_run_ends_though_its_first_result_is_a_view() -> None:
     assert graph.open == 0
 
 
-@pytest.mark.parametrize("each_by_itself", [False, True])
+@pytest.mark.parametrize("each_by_itself", gate([False, True], (True,)))
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.exhaustive)])
 def test_told_how_often_a_graph_runs_a_plan_leaves_room_for_all(
     backend: str, each_by_itself: bool, capsys: pytest.CaptureFixture[str]
@@ -219,6 +222,7 @@ def test_told_how_often_a_graph_runs_a_plan_leaves_room_for_all(
     assert "above the limit" not in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_more_layers_than_pytorch_has_backends_for_are_all_planned_after_a_validation_too() -> None:
     torch.manual_seed(0)
     model, x = Layers(12), torch.randn(1024, 64, requires_grad=True)

@@ -14,27 +14,10 @@ ALL = {kind.name: kind for kind in KINDS}
 FRACTION = 0.85
 GATE = [
     "a running mean read before its update",
-    "a memory moved towards what each step sees",
-    "exp of a buffer, then the buffer is added to",
-    "batch norm whose statistics are read before",
-    "two buffers swapped",
-    "a cache written by scatter_",
-    "a counter that scales the loss",
-    "noise kept in a buffer that was read",
-    "power iteration of a spectral norm",
-    "the data of a weight changed after a read",
     "an input read and then zeroed",
-    "a view of a buffer read, the whole changed",
     "two buffers that share memory",
-    "a codebook moved by its members",
-    "a running mean of one number",
-    "a result is changed before the backward pass",
-    "a changed buffer and a view of it as results",
     "a graph break with a change between",
-    "eager code changes a buffer between the passes",
     "torch.cond",
-    "a custom op that draws, without PyTorch's tag",
-    "several forward passes with a running mean",
 ]
 
 

@@ -56,6 +56,7 @@ def test_a_module_has_one_name_whatever_dynamo_calls_it(path: str) -> None:
     assert joint._module(node) == "blocks.0.up"
 
 
+@pytest.mark.slow
 def test_too_little_memory_names_tensors_by_their_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     limit_evaluations(monkeypatch, 210)
     with training.memory_limit("20 KiB", method="annealing", quiet=True):
@@ -65,6 +66,7 @@ def test_too_little_memory_names_tensors_by_their_modules(monkeypatch: pytest.Mo
     assert re.search(r"\w+ of blocks\.[01](\.\w+)? \([\d.]+ KiB\)", str(caught.value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "hinted"), [(True, False), (False, True)])
 def test_large_results_are_said_to_be_used_outside(
     loss: bool, hinted: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -79,6 +81,7 @@ def test_large_results_are_said_to_be_used_outside(
     assert any("it returns 16 KiB: what is computed of this outside" in line for line in said) == hinted
 
 
+@pytest.mark.slow
 def test_what_pytorch_leaves_uncompiled_is_said_once_and_what_it_compiles_is_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -98,6 +101,7 @@ def test_what_pytorch_leaves_uncompiled_is_said_once_and_what_it_compiles_is_not
     assert len(made) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_module", [True, False])
 def test_a_limit_that_nothing_keeps_to_ends_in_the_users_own_traceback(as_module: bool) -> None:
     net = Net()
@@ -114,6 +118,7 @@ def test_no_room_is_left_by_what_is_reserved() -> None:
         pass
 
 
+@pytest.mark.slow
 def test_modules_that_pytorch_does_not_compile_end_in_one_line() -> None:
     with training.memory_limit("1 GiB", quiet=True) as made:
         with pytest.raises(InputError, match=r"Sequential.compile\(\): expected torch.compile\(model\)"):

@@ -129,6 +129,7 @@ def test_a_limit_is_kept_with_values_on_the_host_and_the_plan_is_a_file(
     assert again == made
 
 
+@pytest.mark.exhaustive
 def test_without_offload_nothing_is_on_the_host_and_files_are_as_before(tmp_path: Path) -> None:
     model, inputs = net()
     with training.memory_limit(fraction=0.8, seconds=60, quiet=True, save=tmp_path / "plan.json") as made:
@@ -137,6 +138,7 @@ def test_without_offload_nothing_is_on_the_host_and_files_are_as_before(tmp_path
     assert "offload" not in json.loads((tmp_path / "plan.json").read_text())["plans"][0]
 
 
+@pytest.mark.exhaustive
 def test_rates_are_measured_if_none_are_given() -> None:
     to, back = host_Bps(CPU)
     assert min(to, back) > 1e8
@@ -217,6 +219,7 @@ def test_a_damaged_plan_is_refused(tmp_path: Path, rows: Any) -> None:
         plans.read(str(tmp_path / "plan.json"))
 
 
+@pytest.mark.slow
 def test_a_board_runs_plans_with_values_on_the_host() -> None:
     model, inputs = net()
     names = problem_of(capture_joint(model, *inputs).step, 1e9).space.nodes

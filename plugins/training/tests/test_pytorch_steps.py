@@ -76,7 +76,7 @@ def test_the_commands_of_the_guide_go_from_python_to_a_plan_and_back(
     assert len(made[0].keep) < len(step.candidates)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_plan_with_values_on_the_host_goes_from_a_run_to_pytorch(tmp_path: Path) -> None:
     file, device = tmp_path / "mlp.py", tmp_path / "host.toml"
     file.write_text(STEP.replace("(64, 32)", "(4096, 32)"))

@@ -38,6 +38,7 @@ def joint() -> JointGraph:
     return capture_joint(lambda x: model(x).square().sum(), torch.randn(8, 16))
 
 
+@pytest.mark.slow
 def test_a_later_process_does_not_time_again(measured: list[str]) -> None:
     graph = joint()
     times = Times({}, on_disk=True)
@@ -124,7 +125,7 @@ with kept_times.alone():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_process_measures_and_another_waits_and_reads_what_it_found(
     measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

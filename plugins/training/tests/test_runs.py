@@ -33,6 +33,7 @@ def run(step: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_default_method_proves_the_best_plan_of_a_small_step(run):
     summary = json.loads((run / "summary.json").read_text())
     assert (summary["problem"], summary["method"], summary["chip"]) == ("training", "exact", "half")
@@ -41,7 +42,7 @@ def test_the_default_method_proves_the_best_plan_of_a_small_step(run):
     assert summary["gap"] < 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_goes_on_from_its_own_copy_of_the_step(step, tmp_path):
     out = tmp_path / "annealing"
     argv = ["run", "--problem", "training", "--workload", str(step), *LIMIT, "--method", "annealing"]
@@ -65,7 +66,7 @@ def test_evaluating_names_the_passes_what_runs_again_and_the_fullest_moment(run,
     assert "computed again" in text
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_bound_and_a_report_are_made_and_memory_is_drawn(run, step, tmp_path, capsys):
     argv = ["bound", "--problem", "training", "--workload", str(step), *LIMIT, "--json"]
     assert main(argv) == 0
@@ -88,12 +89,13 @@ def test_steps_and_devices_are_listed(capsys):
     assert "problem training: 50% of the memory that keeping every value takes" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_cannot_be_met_is_one_line(step, capsys):
     argv = ["run", "--problem", "training", "--workload", str(step), "--set", "problem.limit_bytes=1000"]
     refuse(capsys, argv, "expected a limit of at least", "by proof")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_step_is_searched_from_python_as_an_object_or_as_a_problem():
     problem = TrainingProblem(unet(1), None, TrainingConfig(fraction=0.6))
     by_problem = egrl.search(problem, method="annealing", evals=42)

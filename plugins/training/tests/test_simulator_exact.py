@@ -110,7 +110,10 @@ def test_no_plan_is_below_the_bounds_and_rows_for_moments_raise_them(hosts, leas
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hosts", [((0.0, 0.0),), HOSTS], ids=["alone", "host"])
+@pytest.mark.parametrize(
+    "hosts",
+    [pytest.param(((0.0, 0.0),), id="alone", marks=pytest.mark.exhaustive), pytest.param(HOSTS, id="host")],
+)
 def test_small_steps_are_solved_as_by_trying_every_plan(hosts, monkeypatch):
     monkeypatch.setattr(solving, "clock", Ticking().monotonic)
     missed, gaps = 0, []
@@ -126,7 +129,7 @@ def test_small_steps_are_solved_as_by_trying_every_plan(hosts, monkeypatch):
     assert np.median(gaps) < 1e-6
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("step", "fraction"),
     [
@@ -163,6 +166,7 @@ def test_where_everything_fits_everything_is_kept():
     assert found.cost == problem.keep_all[0] == pytest.approx(found.bound.cost)
 
 
+@pytest.mark.slow
 def test_a_limit_that_no_plan_can_keep_is_proved_to_be_one_and_others_are_met():
     proved = 0
     for tables, limit, _, start in small(range(20)):

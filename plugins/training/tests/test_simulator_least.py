@@ -58,6 +58,7 @@ def test_the_least_peak_is_that_of_the_best_of_all_plans(sizes: list[int]) -> No
     assert peak_of(tables, least_peak(step, tables, SECONDS)) == least
 
 
+@pytest.mark.slow
 def test_the_fastest_plan_within_a_limit_is_the_fastest_of_all_that_fit() -> None:
     step = chain([8] * 5)
     tables = build_tables(step, 0)

@@ -65,6 +65,7 @@ def choices(step: TrainingStep, host_Bps: tuple[float, float]) -> np.ndarray:
     return 2 + (tables.to_host_s[tables.decision >= 0] > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host_Bps", [(3e5, 3e5), (2e6, 1e6), (4e5, 8e6)])
 def test_it_copies_to_the_host_and_back_as_the_judge_does(host_Bps):
     rng = np.random.default_rng(3)

@@ -228,6 +228,7 @@ def test_from_runs_to_a_chip_file_that_serves_everywhere(measured, tmp_path, mon
     refuse(capsys, ["calibrate", "again", "-o", "x.toml"], "expected a run whose costs were measured")
 
 
+@pytest.mark.slow
 def test_profiles_make_a_few_mappings_enough_and_show_each_kind_of_op():
     plain, profiled = [], []
     for name in NETWORKS:

@@ -71,6 +71,7 @@ def test_a_run_is_evaluated_by_its_folder(run, capsys):
     refuse(capsys, ["evaluate", "nowhere"], "nowhere: expected a run folder")
 
 
+@pytest.mark.slow
 def test_a_figure_of_one_run_is_written_into_its_folder(run, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["plot", "curves", str(run)]) == 0
@@ -89,7 +90,7 @@ def test_whoever_searches_takes_quiet_and_json(command, capsys):
     assert "--json" in text
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_quiet_comparison_prints_nothing(capsys, tmp_path):
     argv = ["compare", "--workload", "alexnet", "--methods", "random", "--seeds", "1", "--evals", "21"]
     assert main([*argv, "--out", str(tmp_path / "c"), "--quiet"]) == 0

@@ -33,7 +33,7 @@ def test_every_problem_has_a_reason():
         assert all(entry.choose(on_board).reason for on_board in (False, True))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_says_what_was_taken_and_keeps_it(tmp_path, capsys):
     out = tmp_path / "run"
     argv = [

@@ -91,7 +91,7 @@ def eight_levels(path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "chip", ["quad", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("tpuv4i", "eight"))]
 )

@@ -73,6 +73,7 @@ def test_a_command_that_is_none_completes_to_nothing(offered):
     assert offered("egrl rnu --work") == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash")
 def test_bash_takes_what_the_guide_says(tmp_path):
     line = 'eval "$(_EGRL_COMPLETE=bash_source egrl)"'

@@ -37,6 +37,7 @@ def test_a_chip_is_listed_once(capsys):
     assert {entry["problem"] for entry in entries if entry["name"] == "edge"} >= {"nnpi"}
 
 
+@pytest.mark.slow
 def test_a_model_is_not_used_for_longer_than_a_run_takes():
     summary = egrl.search("alexnet", method="exact", settings=["method.seconds=600"]).summary
     assert 0 < summary["model_seconds"] <= summary["seconds"]

@@ -70,7 +70,7 @@ def test_a_program_gets_the_log_by_the_standard_library(caplog):
     assert "generation 1, 21 evaluations" in caplog.text
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_comparison_takes_generations_and_hands_workers_to_its_runs(tmp_path, monkeypatch, capsys):
     jobs = []
     monkeypatch.setattr(

@@ -165,7 +165,7 @@ def test_flags_of_models_are_refused_with_hlo_text_and_the_other_way_round(tmp_p
     assert "--boundary-aliases: expected with HLO text (.hlo, .hlo.gz, .txt), found with" in err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_programs_are_listed_among_the_workloads(capsys):
     assert main(["list", "workloads"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("rnn_2 "))

@@ -21,6 +21,7 @@ from egrl.runs import progress
 from workloads.errors import Notice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["egrl", "ea", "pg"])
 def test_bert_runs_end_to_end_and_leaves_a_run_folder(method, tmp_path, capsys):
     out = tmp_path / "r"
@@ -221,6 +222,7 @@ def test_the_progress_line_is_well_set_on_a_terminal(budget, capsys, monkeypatch
     assert re.fullmatch(head % 63 + r", best 1\.250x by network, 100% valid, \d+ evals/s", lines[-1])
 
 
+@pytest.mark.slow
 def test_lists_and_help_and_version(capsys):
     for kind, name in (("workloads", "bert"), ("chips", "nnpi"), ("methods", "egrl"), ("problems", "nnpi")):
         assert main(["list", kind, "--json"]) == 0
@@ -248,6 +250,7 @@ def test_a_report_of_a_bug_can_name_libraries_machine_and_caches(argv, capsys):
     assert {"egrl", "system", "processor", "gpu", "torch", "kernels"} <= told.keys()
 
 
+@pytest.mark.slow
 def test_curves_are_drawn_and_the_same_each_time(run, tmp_path, capsys):
     for name in ("a.png", "b.png", "c.svg"):
         assert main(["plot", "curves", str(run), "-o", str(tmp_path / name)]) == 0

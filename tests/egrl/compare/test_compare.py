@@ -310,7 +310,7 @@ def test_a_changed_configuration_is_refused(copied, capsys):
     refuse(capsys, arguments(copied), "random-s0", "another simulator, chip or workload")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_failed_run_is_reported_and_ends_no_other(copied, capsys):
     broken = copied / "alexnet" / "annealing-s0"
     (broken / "summary.json").unlink()

@@ -47,6 +47,7 @@ def test_a_chain_goes_on_from_the_best_of_the_rules(problem):
     assert 0 < changed[1] == min(changed)
 
 
+@pytest.mark.slow
 def test_no_rule_is_measured_twice(problem):
     rules = {rule.tobytes() for rule in first_mappings(problem)}
     for method in ("egrl", "twin"):
@@ -59,6 +60,7 @@ def test_no_rule_is_measured_twice(problem):
         assert not rules & set(rows[len(rules) :]), method
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["annealing", "egrl"])
 @pytest.mark.parametrize("before", [5, 16])
 def test_a_run_from_the_rules_goes_on_as_if_never_stopped(tmp_path, method, before):

@@ -32,7 +32,7 @@ def test_seconds_of_a_block_are_counted_even_where_it_fails():
     assert use.calls == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_revised_games_are_counted_and_a_run_that_goes_on_goes_on_counting(tmp_path):
     whole, part = tmp_path / "whole", tmp_path / "part"
     assert main([*PLAY, "--evals", "42", "--out", str(whole)]) == 0
@@ -45,6 +45,7 @@ def test_revised_games_are_counted_and_a_run_that_goes_on_goes_on_counting(tmp_p
     assert summary["model_seconds"] > 0
 
 
+@pytest.mark.slow
 def test_a_solve_is_counted_in_seconds_and_other_methods_count_nothing(tmp_path, monkeypatch):
     now_s, solve = [0.0], NnpiProblem.solve
 

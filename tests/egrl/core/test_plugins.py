@@ -146,7 +146,7 @@ def test_a_class_a_function_and_definitions_serve(folder):
     assert settings == [["problem.cores", "3"], [], ["method.changes", "1"]]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_file_here_takes_the_place_of_an_installed_module(folder):
     (folder / "matplotlib.py").write_text("raise RuntimeError\n", encoding="utf-8")
     run = [
@@ -168,7 +168,7 @@ def test_no_file_here_takes_the_place_of_an_installed_module(folder):
     assert [(code, err) for code, _, err, _ in told] == [(0, ""), (0, "")]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_broken_plug_in_is_one_line_and_breaks_nothing_else(folder, tmp_path):
     distribution(
         tmp_path,

@@ -58,7 +58,7 @@ def test_a_shift_sums_runs_and_counts_every_live_tensor(runs, tmp_path, capsys):
     assert "the best mappings of 2 runs" in (tmp_path / "s.svg").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_shift_of_runs_that_are_no_repetitions_says_so(runs, tmp_path, capsys):
     _, remarks = drawn(capsys, tmp_path / "s.svg", "shift", runs["cold0"], runs["warm"], runs["warm"])
     assert "named twice" in remarks[0]
@@ -99,6 +99,7 @@ def test_what_cannot_be_drawn_is_refused_in_a_line(figure, runs, tmp_path, capsy
     assert "summary.json" in refused_figure(capsys, out, figure, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_layout_shows_what_allocate_writes(runs, tmp_path, capsys):
     run = shutil.copytree(runs["cold0"], tmp_path / "r")
     document, remarks = drawn(capsys, tmp_path / "l.svg", "layout", Path(run))
@@ -135,6 +136,7 @@ def test_the_umap_has_both_groups_of_all_runs_and_measures_them_in_the_space_of_
     assert not any(str(runs["cold0"]) + " starts" in line for line in remarks)
 
 
+@pytest.mark.slow
 def test_a_umap_needs_enough_mappings_and_says_how_many(runs, tmp_path, capsys):
     out = tmp_path / "u.png"
     line = refused_figure(capsys, out, "umap", without_best(runs["cold0"], tmp_path / "none"))

@@ -60,7 +60,7 @@ def called(runs: dict[str, Path], *names: str) -> list[str]:
     return labels([read_run(runs[name]) for name in names])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_runs_that_differ_in_seed_budget_and_workers_are_repetitions(runs):
     assert called(runs, "a0", "a1", "a1-long") == ["annealing"] * 3
 
@@ -69,7 +69,7 @@ def test_what_may_change_when_a_run_is_resumed_makes_no_other_run():
     assert set(RESUMABLE) - {"evaluator"} <= set(SAME_RESULT), "a board measures what the model does not"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_other_runs_are_called_by_what_differs(runs):
     assert called(runs, "a0", "random") == ["annealing", "random"]
     assert called(runs, "a0", "cold") == ["annealing, compiler start", "annealing, cold start"]

@@ -41,7 +41,9 @@ def drawn(capsys, output: Path, *folders: Path) -> dict:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [("annealing",), ("annealing", "random")])
+@pytest.mark.parametrize(
+    "names", [pytest.param(("annealing",), marks=pytest.mark.exhaustive), ("annealing", "random")]
+)
 def test_layouts_of_the_game_stand_side_by_side_with_their_numbers(names, runs, tmp_path, capsys):
     document = drawn(capsys, tmp_path / "l.svg", *(runs[name] for name in names))
     rivals = [entry for entry in document["layouts"] if entry["run"] is None]
@@ -93,7 +95,7 @@ def test_actions_are_not_drawn_as_memories(figure, runs, tmp_path, capsys):
     assert line.endswith("whose choices are not places; `egrl plot layout` draws where they lead")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_run_is_laid_out_by_its_own_rules(runs, tmp_path, capsys):
     literal = tmp_path / "literal"
     argv = [

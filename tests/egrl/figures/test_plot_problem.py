@@ -14,6 +14,7 @@ from matplotlib.text import Text
 from egrl.cli.main import main
 from egrl.figures import mappings
 from egrl.runs.past_run import PastRun
+from gate import gate
 from hwsim.capabilities import HasExplanation
 from hwsim.nnpi.problem import NnpiProblem
 from toys import TOYS
@@ -37,6 +38,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in given}
 
 
+@pytest.mark.slow
 def test_utilisation_gives_what_memories_hold_and_their_shares(runs, tmp_path, capsys):
     document, remarks = drawn(capsys, tmp_path / "u.svg", "utilisation", runs["warm"])
     assert remarks == []
@@ -54,6 +56,7 @@ def test_utilisation_gives_what_memories_hold_and_their_shares(runs, tmp_path, c
     assert document["capacity_bytes"] == [2**35, 24 * 2**20, 4 * 2**20]
 
 
+@pytest.mark.slow
 def test_breakdown_shares_out_both_latencies(runs, tmp_path, capsys):
     document, remarks = drawn(capsys, tmp_path / "b.svg", "breakdown", runs["warm"])
     assert remarks == []
@@ -72,7 +75,7 @@ def test_breakdown_shares_out_both_latencies(runs, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("figure", gate(FIGURES, ("utilisation",)))
 def test_of_several_runs_the_fastest_is_drawn_and_named(figure, runs, tmp_path, capsys):
     document, remarks = drawn(capsys, tmp_path / "f.png", figure, runs["cold"], runs["warm"])
     assert document["run"] == str(runs["warm"])
@@ -80,7 +83,7 @@ def test_of_several_runs_the_fastest_is_drawn_and_named(figure, runs, tmp_path, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("figure", gate(FIGURES, ("breakdown",)))
 def test_equal_runs_give_equal_files(figure, runs, tmp_path, capsys):
     files = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for file in files:
@@ -130,6 +133,7 @@ def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_
     assert drawing.numbers["best"]["mean_share"] == pytest.approx(mean / [2**35, 24 * 2**20, 4 * 2**20])
 
 
+@pytest.mark.slow
 def test_every_picture_has_the_name_of_the_problems_own_baseline(runs):
     run = PastRun.read(runs["warm"])
     run.problem.about = replace(run.problem.about, baseline_name="the first fit")

@@ -214,6 +214,7 @@ def test_an_answer_that_says_nothing_usable_is_a_failure_that_quotes_it(wrong):
         answer_of({"id": 1, **wrong})
 
 
+@pytest.mark.slow
 @given(st.text() | st.recursive(st.none() | st.booleans() | st.integers(), st.lists).map(json.dumps))
 def test_a_line_that_is_no_answer_is_noise(line):
     assert parse_answer(line, 1) is None
@@ -261,6 +262,7 @@ def test_what_a_board_says_instead_of_a_first_answer_is_shown_while_it_is_waited
     board.close()
 
 
+@pytest.mark.exhaustive
 def test_a_board_that_floods_its_stdout_is_ended_after_its_time_and_takes_no_memory(monkeypatch):
     board = BoardProcess(["sh", "-c", """read line; exec yes '{"id": -1, "latency_s": 1e-3}'"""])
     limit_begins(monkeypatch, lambda: bool(board._output.tail))
@@ -359,6 +361,7 @@ def test_the_answer_to_an_earlier_request_is_quoted_without_its_id(patient, tmp_
         board.measure(REQUEST, LONG_S)
 
 
+@pytest.mark.slow
 def test_processes_that_come_and_go_never_take_each_others_output():
     """Eight boards at once, each killed after its answer, so that numbers of pipes are used again at once."""
 

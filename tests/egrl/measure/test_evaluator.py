@@ -235,6 +235,7 @@ def test_a_board_that_never_measures_ends_in_one_line(tmp_path, capsys, evaluato
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_boards_that_die_for_good_end_the_run_and_a_mended_one_goes_on_with_it(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_BOARD_FOLDER", str(tmp_path))
     with pytest.raises(
@@ -314,6 +315,7 @@ def test_a_quiet_board_measures_each_mapping_once(tmp_path):
 # ---- time-outs, the cache, arguments
 
 
+@pytest.mark.slow
 def test_a_mapping_far_slower_than_the_best_is_not_waited_for(tmp_path):
     """Else it would be for a day."""
     run(tmp_path / "r", fake("hang"), gens=1, workers=8, settings=HASTY)
@@ -388,6 +390,7 @@ def test_a_function_is_named_in_the_config_and_its_exceptions_fail_the_mapping(t
     assert "ZeroDivisionError: oops" in (tmp_path / "r" / measurements.FILE).read_text()
 
 
+@pytest.mark.slow
 def test_the_examples_are_boards(tmp_path):
     examples = Path(__file__).parents[3] / "examples" / "board"
     result = run(tmp_path / "python", f"{sys.executable} {examples / 'board.py'}")

@@ -262,6 +262,6 @@ def test_where_ray_is_missing_the_extra_is_named(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_without_flags_measuring_is_in_process(problem):
     assert isinstance(local.build([problem], 1), local.InProcess)

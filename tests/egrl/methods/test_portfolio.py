@@ -147,6 +147,7 @@ def test_the_papers_settings_are_algorithm_2_alone():
     assert isinstance(definition.build(context, definition.config()), Portfolio)
 
 
+@pytest.mark.slow
 def test_a_run_says_who_its_members_are_and_what_they_made(capsys):
     found = egrl.search("alexnet", method="egrl", evals=42, quiet=True, settings=SMALL_EGRL)
     members = found.summary["members"]

@@ -254,6 +254,7 @@ def test_a_family_that_knows_no_parts_leaves_profiles_alone():
     assert gather(module.family, rows, found.cost, parts=found.parts.astype(float)).profiles is None
 
 
+@pytest.mark.slow
 def test_samples_with_profiles_have_the_mean_and_the_spread_of_the_posterior(problem, family):
     model = truth(family, 33)
     rows, unseen = mappings(problem, 12, 34), mappings(problem, 25, 35)
@@ -270,7 +271,7 @@ def test_samples_with_profiles_have_the_mean_and_the_spread_of_the_posterior(pro
     assert np.abs(mean / doubt).max() < 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_on_a_board_that_profiles_uses_it_and_goes_on_as_it_was(tmp_path):
     net = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     model = truth(net.family, 40)
@@ -303,6 +304,7 @@ def test_thinning_keeps_the_best_half_and_an_even_choice_of_the_rest():
     assert (np.diff(kept) > 0).all()
 
 
+@pytest.mark.exhaustive
 def test_of_many_measurements_only_the_fastest_are_predicted_anew(monkeypatch):
     monkeypatch.setattr("egrl.methods.twin.method.PREDICTED", 6)
     propose, known = Proposer.propose, []
@@ -363,7 +365,7 @@ def test_sixty_measurements_of_a_board_beat_every_rule_and_what_the_chip_file_li
     assert sources.index("variant") > sources.index("rule")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_measurements_that_fail_are_lived_with_and_kept_away_from(problem, family):
     model = truth(family, 23)
     plain = board(problem, model, 0.01, 24)
@@ -384,7 +386,7 @@ def test_measurements_that_fail_are_lived_with_and_kept_away_from(problem, famil
     assert np.isfinite(search.result().cost)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_on_the_device_model_it_learns_times_and_memory_of_a_module():
     """Sixty samples beat what the analytical model likes best, and what runs is known."""
     problem = McmProblem(load("bert"), load_package("mcm36"), McmConfig(model="device"))
@@ -405,7 +407,7 @@ def test_on_the_device_model_it_learns_times_and_memory_of_a_module():
     assert known.probability(rows[found > 0]).mean() > 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_on_a_board_that_repeats_itself_it_never_names_what_measured_worse(tmp_path):
     """The board is unlike any in the family, and has no noise: what does not fit must not be taken for noise."""
     result = egrl.search(

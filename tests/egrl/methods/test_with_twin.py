@@ -52,6 +52,7 @@ def taken(result: egrl.Result) -> bool:
     return "twin_share" in result.history
 
 
+@pytest.mark.slow
 def test_the_twin_takes_turns_where_costs_are_measured_and_nowhere_else():
     given = {"method": "egrl", "gens": 1, "settings": TABLE}
     assert taken(egrl.search("alexnet", evaluator=board, **given))
@@ -86,6 +87,7 @@ def test_a_search_whose_caller_measures_has_the_twin_from_the_first_seconds_on(i
     assert seen[0] == "start"
 
 
+@pytest.mark.slow
 def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_immigrants():
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     method = build(
@@ -185,6 +187,7 @@ def test_it_lives_with_a_board_on_which_everything_fails():
     assert method.champion(0) is None
 
 
+@pytest.mark.exhaustive
 def test_while_everybodys_round_is_measured_the_next_batch_is_the_twins(monkeypatch):
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     context = Context([problem], Archive([problem]), 0, [None], costs=Costs(True))
@@ -207,7 +210,7 @@ def test_while_everybodys_round_is_measured_the_next_batch_is_the_twins(monkeypa
     assert ("everybody", "everybody") not in set(pairwise(seen))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch):
     given = {"method": "egrl", "seed": 4, "settings": [*TABLE, "evaluator.contenders=0"]}
     egrl.search("alexnet", evaluator=board, evals=75, out=tmp_path / "whole", workers=3, **given)

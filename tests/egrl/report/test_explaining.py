@@ -44,7 +44,7 @@ def plain(tmp_path_factory) -> Path:
     return searched("annealing", tmp_path_factory.mktemp("plain") / "r")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_that_learned_is_explained_by_a_file_that_is_fitted_to_it(learned):
     run = PastRun.read(learned)
     best = run.best_mapping()
@@ -65,6 +65,7 @@ def test_a_run_that_learned_is_explained_by_a_file_that_is_fitted_to_it(learned)
     )
 
 
+@pytest.mark.exhaustive
 def test_a_fit_that_predicts_no_better_is_not_used(learned, monkeypatch):
     run = PastRun.read(learned)
     monkeypatch.setattr(fit, "held_out", lambda measured, *_: {"fitted": fit.nominal(measured)})
@@ -74,7 +75,7 @@ def test_a_fit_that_predicts_no_better_is_not_used(learned, monkeypatch):
     assert "the file misses the measured speedup by" in found.says
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_that_learned_nothing_is_explained_by_the_chip_file_and_how_far_that_is_off(plain):
     run = PastRun.read(plain)
     found = explaining(run, run.best_mapping())
@@ -93,6 +94,7 @@ def test_how_far_a_file_is_off_is_a_share_of_what_was_measured():
     )
 
 
+@pytest.mark.slow
 def test_the_first_section_says_which_model_and_the_others_that_it_is_the_same(learned):
     shown = [
         s

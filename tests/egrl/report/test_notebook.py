@@ -27,6 +27,7 @@ def executed(source: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_each_cell_displays_itself(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))

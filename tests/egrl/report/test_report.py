@@ -63,6 +63,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_a_page_says_what_the_run_reached_and_loads_nothing(runs, capsys, tmp_path):
     capsys.readouterr()
     assert main(["report", str(runs[0])]) == 0
@@ -123,6 +124,7 @@ def test_a_run_whose_page_cannot_be_written_says_its_result_first(tmp_path, caps
     assert captured.err.splitlines()[-1].startswith("egrl: error: ")
 
 
+@pytest.mark.exhaustive
 def test_equal_runs_give_equal_pages_but_for_times(runs, tmp_path):
     page = page_of([PastRun.read(runs[0])])
     assert page == page_of([PastRun.read(runs[0])])
@@ -174,6 +176,7 @@ def test_boxes_of_a_memory_map_never_overlap_and_end_with_the_inference(runs):
                 assert apart or below or other.offset_bytes + other.size_bytes <= one.offset_bytes
 
 
+@pytest.mark.slow
 def test_the_sources_have_all_evaluations(runs):
     past = PastRun.read(runs[0])
     table = next(section for section in sections(past) if section.title == "Who found what")
@@ -195,6 +198,7 @@ def test_a_board_is_never_mistaken_for_the_model(tmp_path):
     assert list(measured.x) == [past.problem.model_cost(mapping) for mapping in evaluations.mapping]
 
 
+@pytest.mark.slow
 def test_what_the_twin_thought_is_of_what_was_measured_before(tmp_path):
     few = ["method.candidates=40", "method.steps=200"]
     told = egrl.Search("alexnet", method="twin", settings=few, out=tmp_path / "r")
@@ -220,6 +224,7 @@ def test_what_the_twin_thought_is_of_what_was_measured_before(tmp_path):
     assert list(again.x)[FIRST:] != list(twin.x)[FIRST:]
 
 
+@pytest.mark.slow
 def test_several_runs_are_compared_and_the_fastest_is_shown(runs, tmp_path, capsys):
     out = tmp_path / "both.html"
     assert main(["report", *map(str, runs), "-o", str(out)]) == 0
@@ -266,6 +271,7 @@ def test_an_op_with_an_evil_name_gets_through_a_whole_run(tmp_path, capsys):
     assert "&lt;/script&gt;" in page
 
 
+@pytest.mark.slow
 def test_a_table_and_a_map_that_are_cut_say_so_and_keep_what_changed():
     rows = [[f"op{n}", n] for n in range(render.MOST_ROWS + 50)]
     changed = [n >= len(rows) - 5 for n in range(len(rows))]
@@ -339,12 +345,14 @@ def test_a_browser_finds_that_search_sort_and_hover_work(runs, tmp_path, monkeyp
         browser.trial(path, broken)
 
 
+@pytest.mark.slow
 def test_the_page_is_dataclasses_all_the_way(runs):
     for section in sections(PastRun.read(runs[0])):
         assert dataclasses.is_dataclass(section)
         assert not re.search("<[a-z]", section.title + section.says)
 
 
+@pytest.mark.slow
 def test_a_search_of_two_evaluations_is_a_sentence_and_no_figure(runs, tmp_path):
     short = tmp_path / "exact"
     argv = [

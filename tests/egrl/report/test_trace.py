@@ -86,6 +86,7 @@ def test_a_trace_of_a_chip_has_its_ops_and_tensors(tmp_path, capsys):
     refuse(capsys, ["trace", str(tmp_path)], "summary.json")
 
 
+@pytest.mark.slow
 def test_a_trace_of_a_program_has_its_copies_as_flows(tmp_path):
     document = traced(["--problem", "mmap", "--workload", "alexnet_train_batch_32"], tmp_path / "r")
     check(document)

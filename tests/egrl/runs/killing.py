@@ -18,7 +18,7 @@ import egrl.methods.portfolio  # noqa: F401  (imported once here, not in each ch
 import hwsim.nnpi.problem  # noqa: F401
 from egrl.cli.main import main
 
-GENS = 20
+GENS = 10
 ARGS = [
     "--workload", "alexnet", "--gens", str(GENS), "--checkpoint-seconds", "0.0", "--quiet",
     "--set", "method.network.width=8", "--set", "method.network.depth=1", "--set", "method.network.attention_heads=2",

@@ -191,7 +191,7 @@ def test_a_recorded_bound_only_rises(tmp_path):
         proved(tables, file)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_bound_of_a_game_shows_the_best_reward_known_and_the_bound_on_rewards(tmp_path, capsys):
     best = tmp_path / "best.json"
     argv = ["bound", "--problem", "mmap", "--workload", "rnn_2", "--seconds", "600"]

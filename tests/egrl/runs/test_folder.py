@@ -67,6 +67,7 @@ def test_beyond_the_window_old_chunks_go_and_a_resumed_run_is_the_same(tmp_path)
     assert kept[0].first <= len(whole) - 1024 - 1
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_whose_checkpoints_lie_further_apart_than_its_window(tmp_path):
     go(tmp_path / "r", 55, every=1e9)
     go(tmp_path / "r", 130, resume=True, every=1e9)
@@ -106,6 +107,7 @@ def test_a_folder_from_before_there_were_profiles_goes_on(tmp_path, monkeypatch)
     np.testing.assert_array_equal(old.cost, whole.cost)
 
 
+@pytest.mark.slow
 def test_the_checkpoint_before_stays_good_when_the_disk_fills_beyond_the_window(tmp_path, monkeypatch):
     go(tmp_path / "r", 52)
     before = metrics(tmp_path / "r")
@@ -119,6 +121,7 @@ def test_the_checkpoint_before_stays_good_when_the_disk_fills_beyond_the_window(
     assert metrics(tmp_path / "r") == metrics(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_each_kept_checkpoint_has_the_mappings_that_it_needs(tmp_path):
     go(tmp_path / "r", 53)
     newest = checkpoint.listing(tmp_path / "r" / "checkpoint")[-1][1]

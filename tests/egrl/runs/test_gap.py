@@ -77,7 +77,7 @@ def test_a_search_stops_at_an_optimum_that_is_proven_at_its_start():
     assert (unproved.summary["stopped"], unproved.summary["gap"]) == ("budget", None)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_bound_is_proved_beside_the_search():
     options = {"chip": "edge", "method": "annealing", "seconds": 86400.0, "bound_seconds": 0.0}
     found = egrl.search("alexnet", until_gap=0.2, **options)
@@ -105,6 +105,7 @@ def test_proofs_without_steps_get_twice_the_time_until_they_are_no_better():
     assert limits == [2.0, 4.0, 8.0, 16.0, 32.0]
 
 
+@pytest.mark.slow
 def test_what_the_process_proves_comes_back_and_the_process_ends():
     proving = Proving(ToyChain())
     proving._thread.join()

@@ -40,7 +40,7 @@ def test_a_run_killed_again_and_again_ends_as_if_nothing_had_happened(tmp_path, 
     assert killed(whole, "0", "0") == 0
     assert killed(parts, "1", kills, *map(str, calls)) > len(calls)
     assert traces(parts) == traces(whole)
-    assert len(traces(whole)[0]) == 20
+    assert len(traces(whole)[0]) == 10
     assert not list(parts.rglob("*.tmp"))
     assert {p.name for p in (parts / "policies").iterdir()} == {
         p.name for p in (whole / "policies").iterdir()

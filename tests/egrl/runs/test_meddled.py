@@ -91,6 +91,7 @@ def test_evaluations_of_two_runs_are_not_read_as_one(whole, other, tmp_path):
         PastRun.read(run).evaluations()
 
 
+@pytest.mark.slow
 def test_a_page_is_made_of_what_is_left(
     whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

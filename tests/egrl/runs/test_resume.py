@@ -42,6 +42,7 @@ def test_resuming_with_a_larger_budget_equals_the_longer_run(tmp_path):
     assert [p.read_bytes() for p in policies[0]] == [p.read_bytes() for p in policies[1]]
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_run_changes_nothing_and_says_so(run, capsys):
     before = outcome(run)
     assert main(["run", "--resume", str(run), "--quiet"]) == 0

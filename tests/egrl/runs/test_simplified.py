@@ -69,6 +69,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_runs_best_costs_what_its_summary_says_and_no_change_is_for_nothing(run):
     past = PastRun.read(run)
     best, problem = past.best_mapping(), past.problem
@@ -120,6 +121,7 @@ def test_other_commands_take_the_simplified_mapping_beside_the_run(run, capsys, 
     assert small in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_how_few_changes_bring_how_much():
     problem = build_problem("nnpi", "resnet50", "", [], "")
     best, _ = problem.best_known()
@@ -135,6 +137,7 @@ def test_a_run_ends_with_how_few_changes_bring_how_much():
     assert changes_hint(Result(problem, {"best": {"speedup": 1.0}}, best, Path("runs/r"))) == ""
 
 
+@pytest.mark.slow
 def test_the_page_has_the_changes_best_first(run):
     past = PastRun.read(run)
     curve, table = fewest(past.problem, past.best_mapping())
@@ -166,7 +169,7 @@ for line in sys.stdin:
 """A board that is as fast as the chip file says."""
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_of_a_run_on_a_board_the_model_chooses_and_a_command_that_measures_is_printed(tmp_path, capsys):
     script, out = tmp_path / "board.py", tmp_path / "r"
     script.write_text(BOARD)

@@ -82,6 +82,7 @@ def test_it_is_not_said_while_much_can_be_gained_or_something_was_or_at_the_end(
         assert notes(gap_of(0.0, unknown)[0], rows(speedup, 60)) == []
 
 
+@pytest.mark.slow
 def test_a_search_says_it_beside_the_same_results(capsys, monkeypatch):
     noted = egrl.search("alexnet", **EARLY, quiet=False)
     err = capsys.readouterr().err
@@ -97,6 +98,7 @@ def test_a_search_says_it_beside_the_same_results(capsys, monkeypatch):
         assert other.history["best_speedup"].tolist() == noted.history["best_speedup"].tolist()
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_keeps_the_best_and_the_run_that_goes_on_does_not_say_it_again(tmp_path, capsys):
     out = tmp_path / "r"
     stopped: list[str] = []
@@ -134,6 +136,7 @@ class _Stopped:
 # ---- at its end
 
 
+@pytest.mark.slow
 def test_the_end_names_the_gap_that_would_have_stopped_it_and_that_is_so(tmp_path, capsys):
     out = tmp_path / "r"
     argv = ["run", "--workload", "alexnet", "--method", "annealing", "--gens", "40"]
@@ -153,6 +156,7 @@ def test_the_end_names_the_gap_that_would_have_stopped_it_and_that_is_so(tmp_pat
     assert found["rest"] <= GAIN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--quiet", "--json"])
 def test_nothing_is_said_where_nothing_or_json_is_wanted(flag, tmp_path, capsys):
     argv = ["run", "--workload", "alexnet", "--method", "annealing", "--gens", "40", flag]
@@ -162,6 +166,7 @@ def test_nothing_is_said_where_nothing_or_json_is_wanted(flag, tmp_path, capsys)
     assert (json.loads(out)["sooner"]["known"] is True) if flag == "--json" else out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["0.001%", "never"])
 def test_nothing_is_said_to_who_gave_a_gap(asked):
     assert "sooner" not in egrl.search("alexnet", **EARLY, until_gap=asked).summary
@@ -197,6 +202,7 @@ def test_half_of_the_evaluations_have_to_come_after_the_last_gain(before, said):
     assert (gap.sooner(watch, Gains(21, given), document) is not None) == said
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_went_on_counts_from_its_beginning(tmp_path):
     egrl.search("alexnet", **EARLY | {"gens": 15}, out=tmp_path / "r")
     again = egrl.search(resume=tmp_path / "r", gens=40)

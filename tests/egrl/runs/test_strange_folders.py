@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 from commands import refuse
-from plugged import run_all
+from plugged import run_here
 
 import egrl
 from egrl.cli.main import main
@@ -49,9 +49,9 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "plain",
         *small,
     ]
-    ((code, _, err, _),) = run_all([run], folder)
+    ((code, _, err),) = run_here([run], folder)
     assert code == 0, err
-    (folder / "evil.py").write_text("open('harm', 'w')\n", encoding="utf-8")
+    (folder / "evil.py").write_text("from pathlib import Path\nPath('harm').touch()\n", encoding="utf-8")
     for name, kinds in (("method", ["method"]), ("problem", ["problem"]), ("both", ["method", "problem"])):
         copy = shutil.copytree(folder / "plain", folder / name)
         config = tomllib.loads((copy / "config.toml").read_text(encoding="utf-8"))
@@ -110,22 +110,22 @@ def test_no_network_in_a_folder_is_imported_unless_the_user_names_it(strange):
             "--init: network.name: expected 'graph_unet' as it is set here, found 'evil:X'",
         ),
     ]
-    told = run_all([argv for argv, _ in cases], strange)
-    for (argv, words), (code, out, err, _) in zip(cases, told, strict=True):
+    told = run_here([argv for argv, _ in cases], strange)
+    for (argv, words), (code, out, err) in zip(cases, told, strict=True):
         assert (code, out) == (2, ""), (argv, err)
         assert err.count("\n") == 1, argv
         assert words in err, (argv, err)
     assert not (strange / "harm").exists()
     again = shlex.split(told[0][2].strip().rpartition(": ")[2])[1:]
     assert again == ["run", "--resume", "network", *named]
-    told = run_all(
+    told = run_here(
         [
             ["transfer", "network", "--workload", "vgg16", "--set", "method.network=evil:X"],
             [*again, "--gens", "2"],
         ],
         strange,
     )
-    for code, _, err, _ in told:
+    for code, _, err in told:
         assert (code, err.count("\n")) == (2, 1), err
         assert "expected X in" in err, err  # the user named it: it was imported, and has no X
     (strange / "harm").unlink()
@@ -165,12 +165,12 @@ def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
             "method: expected --method evil:X",
         ),
     ]
-    told = run_all([argv for argv, _ in cases], strange)
-    for (argv, words), (code, out, err, _) in zip(cases, told, strict=True):
+    told = run_here([argv for argv, _ in cases], strange)
+    for (argv, words), (code, out, err) in zip(cases, told, strict=True):
         assert (code, out) == (2, ""), (argv, err)
         assert err.count("\n") == 1, argv
         assert words in err, argv
-    told = run_all(
+    told = run_here(
         [
             ["plot", "curves", "method", "problem", "both", "-o", "curves.png"],
             ["plot", "umap", "method", "-o", "x.png"],
@@ -192,18 +192,18 @@ def test_no_folder_makes_a_command_run_that_the_user_did_not_give(strange):
     (copy / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
     resume = ["run", "--resume", "board", "--gens", "2"]
     again = ["run", "--config", "board/config.toml", "--out", "x", "--set", "method.sigma=0.1"]
-    told = run_all(
+    told = run_here(
         [resume, again, ["evaluate", "board"], ["plot", "curves", "board", "-o", "x.png"]], strange
     )
     lines = []
-    for code, out, err, _ in told[:2]:
+    for code, out, err in told[:2]:
         assert (code, out, err.count("\n")) == (2, "", 1), err
         lines.append(shlex.split(err.strip().rpartition(": ")[2]))
     assert lines[0] == ["egrl", *resume, "--evaluator", command]
     assert lines[1][-4:] == ["--set", "method.sigma=0.1", "--evaluator", command]
     assert told[2][0] == told[3][0] == 0, told
     assert not (strange / "harm").exists()
-    run_all([[*resume, "--evaluator", command]], strange)
+    run_here([[*resume, "--evaluator", command]], strange)
     assert (strange / "harm").exists()
     (strange / "harm").unlink()
 
@@ -232,7 +232,7 @@ def test_hints_to_go_on_name_the_code(tmp_path):
 
 @pytest.mark.slow
 def test_what_the_user_names_again_is_imported(strange):
-    told = run_all([["run", "--resume", "method", "--method", "evil:X"]], strange)
+    told = run_here([["run", "--resume", "method", "--method", "evil:X"]], strange)
     assert "expected X in evil.py, found none" in told[0][2]
     assert (strange / "harm").exists()
 

@@ -188,6 +188,7 @@ def test_what_is_not_better_than_the_compiler_is_said_to_be_so(speedup, interval
         assert f"{words} (baseline_layout.json)" in sentence(found, str(tmp_path)).splitlines()
 
 
+@pytest.mark.slow
 def test_a_best_that_is_the_baselines_own_mapping_is_said_to_be_it(tmp_path):
     found = egrl.search("alexnet", method="annealing", evals=1, bound_seconds=0.0).summary
     assert found["best"]["is_baseline"] is True

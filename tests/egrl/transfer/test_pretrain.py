@@ -114,6 +114,7 @@ def test_a_pretrained_policy_transfers_and_starts_a_run(finished, tmp_path, caps
     assert main([*argv, *tiny, "--init", str(finished / "policy.safetensors")]) == 0
 
 
+@pytest.mark.slow
 def test_another_validation_chooses_anew_and_figures_follow_the_choice(finished, tmp_path, capsys):
     out = shutil.copytree(finished, tmp_path / "p")
     assert main(["transfer", str(out), "--workload", "unet", "--quiet"]) == 0
@@ -181,6 +182,7 @@ def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path
     refuse(capsys, ["transfer", str(copy), "--workload", "unet"], "pretraining.json", "damaged")
 
 
+@pytest.mark.slow
 def test_a_ranking_network_is_trained_on_drawn_chips_too_in_two_sittings_as_in_one(tmp_path, capsys):
     small = [
         "--set",

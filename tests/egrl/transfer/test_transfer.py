@@ -81,6 +81,7 @@ def test_a_transferred_policy_is_measured_as_its_most_probable_choices(run):
         assert speedup == pytest.approx(float(found.speedup[0]), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_ranking_policy_transfers_to_another_workload_and_chip_as_what_is_placed(tmp_path, capsys):
     out = tmp_path / "r"
     assert (

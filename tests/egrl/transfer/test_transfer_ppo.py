@@ -49,6 +49,7 @@ def test_a_policy_is_placed_as_it_deploys_itself(trained):
     assert target.speedup == tuple(found.tolist())
 
 
+@pytest.mark.slow
 def test_a_policy_is_placed_on_another_network_and_goes_on_there(trained, capsys):
     assert main(["transfer", str(trained), "--workload", "resnet18", "--finetune", "42", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -76,6 +77,7 @@ def test_what_does_not_say_how_it_is_deployed_is_refused(trained, tmp_path, caps
     refuse(capsys, ["transfer", str(tmp_path / "r"), "--workload", "resnet18"], "ordered true or false")
 
 
+@pytest.mark.slow
 def test_one_policy_is_trained_on_several_networks(tmp_path):
     out = tmp_path / "p"
     argv = ["pretrain", "--method", "ppo", "--workloads", "mobilenet_v2,resnet18", "--validation", "resnet50"]
@@ -85,7 +87,7 @@ def test_one_policy_is_trained_on_several_networks(tmp_path):
     assert document["chosen"]["speedup"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_policies_go_on_where_they_were_not_trained_and_the_best_is_kept(tmp_path, capsys):
     argv = ["pretrain", "--problem", "mcm", "--chip", "edge4", "--method", "ppo", *SMALL]
     argv += ["--workloads", "resnet18,crnn", "--validation", "mobilenet_v1"]

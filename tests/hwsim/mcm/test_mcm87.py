@@ -10,11 +10,13 @@ from types import ModuleType
 import pytest
 from commands import module_of
 
+from gate import gate
 from hwsim.mcm.problem import McmProblem
 from workloads.zoo.mcm87 import MCM87
 
 ROOT = Path(__file__).resolve().parents[3]
 KEYS = 8
+each = pytest.mark.parametrize("name", gate(MCM87, tuple(MCM87)[::6]))
 
 
 @cache
@@ -41,7 +43,7 @@ def test_the_table_has_a_row_for_each_of_the_87_in_their_order():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MCM87)
+@each
 def test_the_table_states_what_is_built(name):
     """`python tools/mcm87_table.py` writes it anew."""
     stated = tool().stated(name)
@@ -51,7 +53,7 @@ def test_the_table_states_what_is_built(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MCM87)
+@each
 def test_every_graph_has_a_baseline_that_keeps_the_rules_and_runs_on_the_device(name):
     for problem in problems(name):
         assert problem.judge(problem.baseline.mapping) == []
@@ -59,12 +61,12 @@ def test_every_graph_has_a_baseline_that_keeps_the_rules_and_runs_on_the_device(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MCM87)
+@each
 def test_uniform_probabilities_give_every_graph_partitions(name):
     found, _ = tool().sampled(*problems(name), KEYS)
     assert found == KEYS
 
 
-@pytest.mark.parametrize("name", MCM87)
+@each
 def test_no_node_is_copied_on_the_package(name):
     assert not problems(name)[0].network.copy.any()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gate import gate
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import costs, loads
 from hwsim.mcm.family.improve import value
@@ -65,7 +66,8 @@ def test_what_chips_of_the_device_model_take_is_no_sum():
     assert McmProblem(load("resnet50"), load_package("mcm36"), McmConfig(model="device")).parts.terms is None
 
 
-@pytest.mark.parametrize("workload", ["conv_lstm", "regnet_y", "efficientnet_b0"])
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", gate(["conv_lstm", "regnet_y", "efficientnet_b0"], ("conv_lstm",)))
 def test_local_search_keeps_the_rules_and_finds_more_the_longer_it_runs(workload):
     problem = problem_of(workload=workload)
     terms, seconds = terms_of(problem), true_seconds(problem)

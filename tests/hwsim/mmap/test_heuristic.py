@@ -127,6 +127,7 @@ def test_the_window_is_about_as_long_as_was_preferred():
     assert laid_out(given, config=wider)[1].copy_first[0] == 3
 
 
+@pytest.mark.slow
 def test_ten_thousand_buffers_take_a_few_seconds():
     program, chip = load_program("tensor2tensor_transformer_bf16"), load_chip("tpuv4i")
     laid_out(load_program("rnn_3"), chip)

@@ -78,6 +78,7 @@ def test_looking_ahead_sees_that_room_is_wanted_next():
     assert greedy(game, GreedyConfig(0.0, 0.0, look_ahead=3)).tolist() == [DROP, NO_COPY, NO_COPY, DROP]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["alexnet_train_batch_32", "rnn_3"])
 def test_the_greedy_player_beats_random_games_and_comes_near_the_heuristic(name):
     problem = MmapProblem(load_program(name), load_chip("tpuv4i"))

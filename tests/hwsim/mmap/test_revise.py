@@ -225,6 +225,7 @@ def test_a_game_begins_at_any_mark_as_if_it_were_played_up_to_there():
     assert len(marks.game) > 5
 
 
+@pytest.mark.exhaustive
 def test_games_given_up_do_not_count_and_the_rest_is_worth_more_every_time():
     tables = build_tables(load_program("alexnet_train_batch_32"), load_chip("tpuv4i"), False, True)
     game = MmapGame(tables, 1)

@@ -98,6 +98,7 @@ def test_the_same_key_and_steps_give_the_same_map_and_another_key_another(bert):
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.exhaustive
 def test_annealing_takes_a_tenth_off_the_compilers_slowest_rule_on_bert(bert):
     tables, _ = bert
     start = compile_map(tables, rule_named("execution-order"))
@@ -105,6 +106,7 @@ def test_annealing_takes_a_tenth_off_the_compilers_slowest_rule_on_bert(bert):
     assert anneal(tables, start, steps=30_000, hot=2e-4)[1] < 0.9 * before_s
 
 
+@pytest.mark.slow
 def test_a_limit_in_seconds_ends_the_search(bert):
     tables, start = bert
     with patch.object(module, "time", Ticking()):

@@ -201,7 +201,7 @@ def test_the_separable_model_of_resnet50_is_proved_within_a_thousandth():
     assert 0 <= result.gap <= 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_time_limit_gives_the_bound_reached_so_far(monkeypatch):
     tables, now_s = build_tables(load("bert"), load_chip("nnpi")), [0.0]
 
@@ -257,6 +257,7 @@ def test_limits_out_of_range_are_refused(wrong):
         solve(tables, **{"time_limit_s": LIMIT_S, **wrong})
 
 
+@pytest.mark.slow
 @settings(SMALL, max_examples=50)
 @given(workloads(max_ops=4), chips())
 def test_where_there_are_few_mappings_all_of_them_are_tried(workload, chip):
@@ -281,7 +282,7 @@ def test_a_problem_of_few_mappings_is_proved_and_one_of_many_is_not_tried(monkey
     assert fastest_of_all(build_tables(load("alexnet"), load_chip("nnpi"))) is None
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_solve_from_a_start_is_a_fixed_amount_of_work_and_no_worse_than_the_start(monkeypatch):
     monkeypatch.setattr(nnpi, "NEAR_STEPS", (40_000, 40_000))
     problem = NnpiProblem(load("resnet50"), load_chip("edge"))

@@ -19,6 +19,7 @@ from workloads.workload import Gemm, Op, Workload
 
 @pytest.mark.slow
 @settings(max_examples=80, deadline=None)
+@pytest.mark.exhaustive
 @given(st.data())
 def test_durations_sum_to_the_latency_and_totals_to_their_parts(data: st.DataObject):
     workload, drawn = data.draw(workloads()), data.draw(chips())

@@ -54,6 +54,7 @@ def test_features_are_the_same_on_a_chip_that_is_faster_or_larger_in_all_respect
     np.testing.assert_allclose(features(larger(tables, 4)), own, atol=1e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(workloads(), chips())
 def test_features_are_finite_and_bounded_on_any_network_and_chip(workload, chip):

@@ -64,6 +64,7 @@ def drawn(problem: NnpiProblem, seed: int, rows: int = 3) -> np.ndarray:
     return scores
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(workloads(), chips(), st.integers(0, 99), st.sampled_from([0.0, 0.125, 0.5, 1.0]))
 def test_placing_is_what_a_plain_loop_over_tensors_by_priority_does(workload, chip, seed, free_share):
@@ -74,6 +75,7 @@ def test_placing_is_what_a_plain_loop_over_tensors_by_priority_does(workload, ch
         np.testing.assert_array_equal(mapping, placed_plainly(problem, row, free_share))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(workloads(), chips(), st.integers(0, 99))
 def test_what_is_placed_is_valid_and_is_what_runs(workload, chip, seed):
@@ -100,6 +102,7 @@ def test_a_rule_puts_each_tensor_in_its_order_in_the_fastest_memory_with_room(wo
     np.testing.assert_array_equal(compile_map(tables, rule), mapping)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(workloads(), chips(), st.integers(0, 99))
 def test_a_valid_mapping_has_scores_that_place_it(workload, chip, seed):

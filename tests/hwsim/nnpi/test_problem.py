@@ -104,6 +104,7 @@ def test_the_baseline_has_speedup_one(problem: NnpiProblem):
     assert result.reward[0] == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_rows_do_not_influence_each_other_and_the_argument_is_left_alone(data: st.DataObject):
@@ -139,6 +140,7 @@ def _costs(problem: NnpiProblem, batch: np.ndarray) -> np.ndarray:
     return problem.evaluate(batch, np.arange(len(batch), dtype=np.uint64)).cost
 
 
+@pytest.mark.exhaustive
 def test_a_pickled_problem_gives_equal_costs_in_a_spawned_process(problem: NnpiProblem):
     batch = random_batch(problem, 5)
     copy = pickle.loads(pickle.dumps(problem))

@@ -21,6 +21,7 @@ from workloads.load import load
 from workloads.workload import Edge, Op, Workload
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(workloads(), chips(), st.sampled_from(sorted(RULES)))
 def test_every_rule_makes_a_map_that_the_judge_accepts_and_the_rectifier_leaves_alone(workload, chip, name):
@@ -119,6 +120,7 @@ def test_a_reserve_keeps_its_share_of_the_prefetch_memory_free_at_every_step():
     assert rectify(small, compile_map(tables, whole)[None])[1][0] > 0
 
 
+@pytest.mark.exhaustive
 def test_the_default_rule_has_the_best_geometric_mean_latency_over_the_zoo(capsys):
     file = Path(__file__).resolve().parents[3] / "benchmarks" / "baseline_rules.py"
     benchmark = module_of(file)

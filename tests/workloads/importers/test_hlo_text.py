@@ -156,6 +156,7 @@ def test_a_damaged_text_never_ends_in_a_traceback(file):
     assert all(message.startswith("f: ") and "\n" not in message for message in messages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FIXTURES, ids=lambda file: file.stem)
 def test_a_text_that_contradicts_itself_never_ends_in_a_traceback(file):
     text = file.read_text()

@@ -12,6 +12,7 @@ import torch
 from onnx import TensorProto
 from torch import nn
 
+from gate import gate
 from onnx_models import Net
 from workloads.importers.read import Imported, read
 
@@ -144,7 +145,8 @@ def imported(tmp_path: Path, module: nn.Module, *inputs: torch.Tensor, **options
     return found
 
 
-@pytest.mark.parametrize("name", UNPACKED)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", gate(UNPACKED, ("two in a byte", "eight columns in an integer")))
 def test_a_weight_that_the_program_unpacks_is_held_and_read_as_it_is_packed(name, tmp_path):
     forward, buffers, width, beside = UNPACKED[name]
     for found in imported(tmp_path, Held(forward, **buffers), torch.zeros(2, ROWS)):
@@ -154,17 +156,20 @@ def test_a_weight_that_the_program_unpacks_is_held_and_read_as_it_is_packed(name
         assert found.workload.element_bytes.weight == width
 
 
+@pytest.mark.slow
 def test_a_packed_weight_that_is_unpacked_twice_has_its_parameters_once(tmp_path):
     for found in imported(tmp_path, Held(twice, **HALVES), torch.zeros(2, ROWS)):
         assert [op.parameters for op in found.workload if op.gemm] == [NUMBERS, 0]
         assert {op.weight_bytes for op in found.workload if op.gemm} == {NUMBERS // 2 + 4 * COLUMNS}
 
 
+@pytest.mark.slow
 def test_a_width_that_is_given_is_that_of_each_packed_number(tmp_path):
     for found in imported(tmp_path, Held(nibbles, **HALVES), torch.zeros(2, ROWS), element_bytes=2.0):
         assert found.workload.ops[0].weight_bytes == 2 * (NUMBERS + COLUMNS)
 
 
+@pytest.mark.slow
 def test_a_mask_of_two_ranges_is_held_as_it_is_computed(tmp_path):
     module = Held(
         lambda m, x: x + (m.at[:, None] >= m.at).float() * -1e9, at=torch.arange(ROWS, dtype=torch.int32)
@@ -174,6 +179,7 @@ def test_a_mask_of_two_ranges_is_held_as_it_is_computed(tmp_path):
         assert found.workload.parameters == 0
 
 
+@pytest.mark.slow
 def test_a_look_up_reads_the_scales_of_its_rows(tmp_path):
     module = Held(
         lambda m, ids: nn.functional.embedding(ids, m.q.float() * m.scales),
@@ -185,6 +191,7 @@ def test_a_look_up_reads_the_scales_of_its_rows(tmp_path):
         assert (op.parameters, op.weight_bytes, op.weight_read_bytes) == (16000, 20000, 5 * 20)
 
 
+@pytest.mark.slow
 def test_a_mask_of_integers_has_no_parameters_however_it_is_used(tmp_path):
     def masked(m: Any, x: torch.Tensor) -> torch.Tensor:
         return x + torch.where(m.mask.expand(4, -1, -1) > 0, 0.0, -1e9)
@@ -217,7 +224,8 @@ PACKS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.mark.parametrize("name", PACKS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", gate(PACKS, ("in the program",)))
 def test_packs_of_pytorch_have_two_numbers_in_a_byte(name, tmp_path):
     module = PACKS[name]()
     x = torch.zeros(2, ROWS, dtype=torch.bfloat16, device=next(module.buffers()).device)

@@ -140,6 +140,7 @@ def test_a_recurrent_layer_multiplies_every_matrix_at_every_step():
     assert (op.kind, op.gemm.macs, op.parameters) == ("recurrent", 2 * 9 * 24 * 11, 24 * 11 + 48)
 
 
+@pytest.mark.slow
 def test_a_file_is_read_as_the_module_is_and_needs_no_pytorch(tmp_path):
     module, image = Small().eval(), torch.zeros(1, 3, 16, 16)
     file = exported(module, tmp_path / "small.pt2", image)

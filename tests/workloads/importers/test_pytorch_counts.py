@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import import_torch
+from gate import gate
 from workloads.errors import InputError
 from workloads.importers.read import read
 from workloads.importers.torch_export import from_torch
@@ -183,7 +184,8 @@ NETS: dict[str, tuple[Forward, tuple[torch.Tensor, ...], Forward | None]] = {
 """Inputs, and what has the same products where PyTorch's counter does not see those of the module itself."""
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", gate(NETS, ("cond", "scan", "cache", "view", "no_grad")))
 def test_regions_loops_branches_and_writes_in_place_have_all_their_products(name, tmp_path):
     forward, inputs, other = NETS[name]
     module = Net(forward).eval()
@@ -331,6 +333,7 @@ def test_the_order_of_a_chain_is_the_cheapest_of_all():
         assert cost(cheapest(shapes), sizes)[0] == min(cost(tree, sizes)[0] for tree in trees(0, 3))
 
 
+@pytest.mark.slow
 def test_a_loop_that_runs_until_something_is_so_is_refused_by_its_name():
     def until(net: Net, x: torch.Tensor) -> Any:
         return while_loop(lambda x: x.sum() < 3, lambda x: (net.b(x),), (net.a(x),))
@@ -339,6 +342,7 @@ def test_a_loop_that_runs_until_something_is_so_is_refused_by_its_name():
         from_torch(Net(until), (ROWS,))
 
 
+@pytest.mark.slow
 def test_the_weights_of_the_branch_that_is_not_counted_are_held():
     def other(net: Net, x: torch.Tensor) -> Any:
         return torch.cond(
@@ -367,6 +371,7 @@ def test_tables_that_a_module_was_built_with_are_held_and_are_no_parameters():
     assert (op.parameters, op.weight_bytes) == (16 * 32 + 32, (16 * 32 + 32 + 64) * 4)
 
 
+@pytest.mark.slow
 def test_what_torch_cannot_save_is_refused_in_a_line():
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -377,6 +382,7 @@ def test_what_torch_cannot_save_is_refused_in_a_line():
         from_torch(Held(lambda m, x: flex_attention(x, x, x)), (heads,))
 
 
+@pytest.mark.slow
 def test_vmap_multiplies_once_for_each_sample_and_a_program_that_hides_it_is_refused(tmp_path):
     part = Held(lambda m, x: torch.vmap(lambda w: m.a(x) @ w)(m.w), a=nn.Linear(16, 16), w=weight(5, 16, 4))
     x = torch.zeros(7, 16)

@@ -13,6 +13,7 @@ from torch._higher_order_ops import map as each_of
 from torch._higher_order_ops import scan
 from torch.nn import functional
 
+from gate import gate
 from onnx_models import Net
 from workloads.importers.read import Imported, read
 from workloads.workload import Workload
@@ -89,7 +90,8 @@ NORMS: dict[str, tuple[nn.Module, int, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", gate(NORMS, ("folded", "after a sum")))
 def test_a_batch_norm_is_folded_only_into_the_weights_that_it_scales(name, tmp_path):
     module, parameters, vector_ops = NORMS[name]
     for found in both(module.eval(), tmp_path, IMAGE):
@@ -97,6 +99,7 @@ def test_a_batch_norm_is_folded_only_into_the_weights_that_it_scales(name, tmp_p
         assert sum(op.vector_ops for op in found) == vector_ops
 
 
+@pytest.mark.slow
 def test_a_batch_norm_that_takes_its_statistics_from_the_batch_runs_after_all_of_it(tmp_path):
     for found in both(nn.Sequential(convolution(), nn.BatchNorm2d(8)).train(), tmp_path, IMAGE):
         assert found.parameters == 88
@@ -135,7 +138,8 @@ LOOPS: dict[str, tuple[nn.Module, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", gate(LOOPS, ("sliced by scan",)))
 def test_a_loop_holds_the_weights_that_it_slices_or_carries(name, tmp_path):
     module, parameters = LOOPS[name]
     for found in both(module, tmp_path, torch.zeros(2, 8)):
@@ -169,7 +173,8 @@ DERIVED: dict[str, tuple[Callable[..., Any], dict[str, nn.Parameter]]] = {
 }
 
 
-@pytest.mark.parametrize("name", DERIVED)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", gate(DERIVED, ("all, then a part", "in each step")))
 def test_parameters_count_once_whatever_is_computed_from_them(name, tmp_path):
     forward, parts = DERIVED[name]
     for found in both(Held(forward, **parts), tmp_path, torch.zeros(2, 8)):
@@ -189,7 +194,8 @@ COPIED = {
 """Bytes that are held although an op before holds them, or what they are computed from."""
 
 
-@pytest.mark.parametrize("name", DERIVED)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", gate(DERIVED, ("parts, then all", "scaled")))
 def test_bytes_that_several_ops_hold_of_one_weight_are_said_whatever_is_computed_from_it(name, tmp_path):
     forward, parts = DERIVED[name]
     for found in both_imported(Held(forward, **parts), tmp_path, torch.zeros(2, 8)):
@@ -198,6 +204,7 @@ def test_bytes_that_several_ops_hold_of_one_weight_are_said_whatever_is_computed
         assert found.remarks == ((said,) if COPIED[name] else ())
 
 
+@pytest.mark.exhaustive
 def test_tables_that_are_computed_of_one_small_constant_are_no_copies_of_it(tmp_path):
     def turned(m: Held, x: torch.Tensor) -> torch.Tensor:
         angles = torch.outer(m.places, m.rates)
@@ -219,7 +226,7 @@ INDEXED: dict[str, tuple[Callable[..., Any], list[tuple[str, int]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", INDEXED)
+@pytest.mark.parametrize("name", gate(INDEXED, ("both",)))
 def test_results_that_nobody_reads_take_no_bytes(name, tmp_path):
     forward, expected = INDEXED[name]
     for found in both(Held(forward), tmp_path, torch.zeros(2, 8)):
@@ -233,6 +240,7 @@ def test_places_of_the_largest_that_nobody_reads_take_no_bytes_in_onnx(tmp_path)
     assert (op.output_bytes, op.vector_ops) == (4 * 2 * 4, 2 * 4)
 
 
+@pytest.mark.slow
 def test_a_row_that_is_written_to_a_cache_has_a_line(tmp_path):
     def step(m: Held, x: torch.Tensor) -> torch.Tensor:
         m.cache[:, 5:6] = x
@@ -246,6 +254,7 @@ def test_a_row_that_is_written_to_a_cache_has_a_line(tmp_path):
         assert line.endswith("): all of it counts as read and written")
 
 
+@pytest.mark.exhaustive
 def test_parameters_of_a_constant_are_no_more_than_those_it_was_made_of(tmp_path):
     module = Held(lambda m, x: x @ torch.cat([m.w[:1], m.table]), w=weight(24, 8))
     module.register_buffer("table", torch.zeros(7, 8))
@@ -266,7 +275,8 @@ LOOKUPS: dict[str, tuple[Callable[..., Any], tuple[int, ...], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", LOOKUPS)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", gate(LOOKUPS, ("embedding", "gather")))
 def test_a_look_up_reads_the_elements_of_its_table_that_it_picks(name, tmp_path):
     forward, shape, elements = LOOKUPS[name]
     module = Held(forward, w=weight(1000, 16))
@@ -285,6 +295,7 @@ def test_rows_that_gathernd_looks_up_are_what_it_reads(tmp_path):
     assert op.weight_read_bytes == 5 * 16 * 4
 
 
+@pytest.mark.slow
 def test_a_parameter_that_a_program_writes_is_a_state_and_a_line_says_so(tmp_path):
     def decay(m: Held, x: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
@@ -298,6 +309,7 @@ def test_a_parameter_that_a_program_writes_is_a_state_and_a_line_says_so(tmp_pat
         )
 
 
+@pytest.mark.slow
 def test_a_table_whose_rows_have_a_largest_norm_is_a_table(tmp_path):
     for found in both(nn.Embedding(100, 16, max_norm=1.0), tmp_path, torch.zeros(5, dtype=torch.long)):
         (op,) = found.ops

@@ -33,7 +33,7 @@ def rows(folder):
 @pytest.mark.parametrize(
     ("method", "settings"),
     [
-        ("egrl", QUICK),
+        pytest.param("egrl", QUICK, marks=pytest.mark.exhaustive),
         ("ea", ("method.survival=generational", "method.readout=sample")),
         pytest.param("pg", (), marks=pytest.mark.exhaustive),
         ("es", ()),
@@ -56,7 +56,7 @@ def test_networks_of_other_kinds_propose_other_mappings(tmp_path):
     assert len(set(found.values())) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_saved_policy_places_another_workload_and_begins_a_search(tmp_path):
     search("egrl", "sage", *QUICK, gens=2, out=tmp_path / "run")
     policy = max((tmp_path / "run" / "policies").iterdir())

@@ -127,6 +127,7 @@ def test_old_log_probabilities_are_those_of_the_policy_that_drew():
     np.testing.assert_array_equal(batch.mapping[1:], part.action[1])
 
 
+@pytest.mark.slow
 def test_it_learns_what_is_rewarded():
     problem = ToyRagged()
     method = build([problem], begin="outset", **{"learner.learning_rate": 0.01, "learner.entropy": 0.03})
@@ -204,6 +205,7 @@ def test_where_nothing_was_drawn_one_decision_changes_by_the_same_probabilities(
     np.testing.assert_array_equal(change_one_decision(before, before, sure, live, rng), before)
 
 
+@pytest.mark.exhaustive
 def test_of_what_sets_out_from_the_best_only_gains_count(chips):
     method = build(chips[:1])
     play(method, chips, 2 * GENERATION)
@@ -242,6 +244,7 @@ def test_until_something_runs_the_best_of_what_does_not_is_gone_on_from(chips):
     assert method._examples(np.random.default_rng(0)) == []
 
 
+@pytest.mark.slow
 def test_examples_are_the_best_after_nothing_and_what_bettered_the_best(chips):
     method = build(chips[:1], outset="nothing", **{"network.slope": 0.0, "network.stay": 1.0})
     told = play(method, chips, 8 * GENERATION)
@@ -264,6 +267,7 @@ def test_with_no_epochs_weights_stay_as_they_are(chips):
     np.testing.assert_array_equal(method._ppo.weights(), before)
 
 
+@pytest.mark.slow
 def test_what_is_proposed_for_a_pipeline_keeps_its_order_and_leaves_no_stage_empty(chips):
     method = build(chips[:1])
     for batch, _ in play(method, chips, 3 * GENERATION):
@@ -278,6 +282,7 @@ def problem_best(problem):
     return problem.evaluate(sample_uniformly(problem, keys), keys).reward.max()
 
 
+@pytest.mark.slow
 def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
     method = build(chips[:1])
     found = play(method, chips, 3 * GENERATION)
@@ -295,7 +300,7 @@ def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
     np.testing.assert_array_equal(found.repaired[0], part.mapping[explorer])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_rounds_are_dealt_over_problems_with_other_numbers_of_chips(chips):
     problems = [*chips, chips[0], chips[1], chips[0]]
     method = build(problems)

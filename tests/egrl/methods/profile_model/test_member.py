@@ -56,6 +56,7 @@ def told(
     return batch
 
 
+@pytest.mark.slow
 def test_it_takes_turns_where_evaluations_have_profiles_and_not_with_the_papers_settings():
     given = {"method": "egrl", "gens": 1, "settings": TABLE}
     assert "profile_model_share" in egrl.search("alexnet", **given).history

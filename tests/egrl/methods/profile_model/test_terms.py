@@ -89,6 +89,7 @@ def test_exact_loads_teach_what_other_partitions_cost(problem):
     assert errors[1] < errors[0] / 3
 
 
+@pytest.mark.exhaustive
 def test_noisy_loads_teach_nearly_as_much_and_how_noisy_they_are(problem):
     learner, data = critic(problem), measured(problem, 60, noise=0.1)
     for _ in range(3):
@@ -149,6 +150,7 @@ def test_proposals_are_new_valid_and_better(problem):
     assert loads(problem.tables, batch[:, :, 0]).max(axis=1).min() < np.exp(data.log_cost.min())
 
 
+@pytest.mark.slow
 def test_what_was_learned_survives_a_checkpoint(problem):
     data, (one, other) = measured(problem, 30, noise=0.05), (critic(problem), critic(problem))
     _, _, belief = thought(one, data)
@@ -209,6 +211,7 @@ def test_instructions_teach_what_others_take_though_some_wait(monkeypatch):
     assert alike > 1.5 * learned
 
 
+@pytest.mark.slow
 def test_rewards_rank_where_costs_are_exact():
     """The reward of this problem is a return, and no function of the cost."""
     program = subject("mmap")
@@ -220,7 +223,7 @@ def test_rewards_rank_where_costs_are_exact():
     np.testing.assert_array_equal(np.argsort(estimate), by_reward)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_instructions_save_games():
     """Twenty-five games with it reach more than a hundred without."""
     program = build_problem("mmap", "rnn_2", "", [])

@@ -66,6 +66,7 @@ def test_the_estimated_slope_of_a_loss_is_its_slope():
     np.testing.assert_allclose(found, 2 * (scores - given.wanted) / scores.size, atol=0.06)
 
 
+@pytest.mark.slow
 def test_training_learns_from_losses_what_needs_context_and_what_should_stay_free():
     config = ScoreGradientConfig(rounds=300, first_rate=2e-2, last_rate=2e-3)
     module, unseen = trained([task(seed) for seed in range(8)], 0, config), task(99)

@@ -25,6 +25,7 @@ def problem_of(workload: str, chip: str = "nnpi") -> NnpiProblem:
     return NnpiProblem(load(workload), load_chip(chip))
 
 
+@pytest.mark.slow
 def test_the_networks_own_mapping_gets_better_by_what_was_measured():
     search = egrl.Search("resnet50", method="rank", seed=1, settings=SMALL, start="compiler")
     own: list[float] = []
