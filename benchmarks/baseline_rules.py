@@ -14,7 +14,7 @@ from math import exp, log
 
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.latency import trace_latency
-from hwsim.nnpi.rules import RULES, compile_map
+from hwsim.nnpi.placer import RULES, compile_map
 from hwsim.nnpi.tables import build_tables
 from workloads.load import load
 

@@ -24,8 +24,8 @@ from hwsim.nnpi.best_known import best_known, record, record_bound
 from hwsim.nnpi.chip import Chip, load_chip
 from hwsim.nnpi.exact.solve import ExactResult, solve
 from hwsim.nnpi.latency import trace_latency
+from hwsim.nnpi.placer import RULES, compile_map
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.nnpi.rules import RULES, compile_map
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
 from workloads.load import load

@@ -25,8 +25,7 @@ from hwsim.mmap.chip import load_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.mmap.rules.moves import find_legal, is_over, leave_dead_end, play, restart
 from hwsim.mmap.rules.outcome import outcome_of
-from hwsim.mmap.rules.room import new_words
-from hwsim.mmap.rules.state import new_states, state_of
+from hwsim.mmap.rules.state import new_states, new_words, state_of
 from workloads.load import load_program
 from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 

@@ -22,8 +22,7 @@ import numpy as np
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import Chip, chip_with, load_chip, spread
 from hwsim.nnpi.latency import latencies
-from hwsim.nnpi.placer import NnpiPlacer, place
-from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
+from hwsim.nnpi.placer import DEFAULT_RULE, RULES, NnpiPlacer, compile_map, place
 from hwsim.nnpi.tables import Tables, build_tables
 from policies.ranker import free_share
 from workloads.load import load

@@ -25,8 +25,8 @@ from hwsim.fewest import evaluations, front
 from hwsim.nearest import nearest
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.placer import DEFAULT_RULE
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
-from hwsim.nnpi.rules import DEFAULT_RULE
 from workloads.load import load
 
 NINE = "bert,gpt2,resnet101,resnet152,densenet121,inception_v3,efficientnet_b4,mixer_b16,quartznet15x5"

@@ -73,14 +73,14 @@ MUTANTS = (
     ),
     Mutant(
         "the rectifier fills a memory to its last byte but one",
-        "hwsim/nnpi/rectify.py",
+        "hwsim/nnpi/tables.py",
         "live[m] + size > capacity[m]",
         "live[m] + size >= capacity[m]",
         "tests/hwsim/nnpi",
     ),
     Mutant(
         "the rectifier forgets that weights stay",
-        "hwsim/nnpi/rectify.py",
+        "hwsim/nnpi/tables.py",
         "pinned[m] += weight",
         "pinned[m] += 0",
         "tests/hwsim/nnpi",

@@ -7,15 +7,17 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from workloads.errors import InputError
 from workloads.files import HLO, MODELS, PACKED, PROGRAMS, check_values, read_bytes, read_text, unpack
-from workloads.programs import program_names, read_shipped
-from workloads.programs.program import NO_ALIAS, Program
 from workloads.text import hint
 from workloads.workload import Workload
 from workloads.zoo import DECODERS, ZOO, builder, canonical_name
 from workloads.zoo.mcm87 import MCM87, is_set, members
+
+if TYPE_CHECKING:
+    from workloads.programs.program import Program
 
 MAX_FILE_BYTES = 512 * 2**20
 """Largest workload file that is read."""
@@ -123,6 +125,8 @@ def _parameter(text: str, default: float, where: str) -> float:
 
 
 def _unknown_name(name: str) -> str:
+    from workloads.programs import program_names
+
     if name in program_names():
         return f"workload {name!r}: expected a workload, found a program, which --problem mmap takes"
     return (
@@ -205,6 +209,8 @@ def load_program(name_or_file: str) -> Program:
 def describe(program: Program) -> dict[str, int]:
     """Numbers of buffers, tensors, instructions and alias groups, operations, and bytes that all buffers together and
     the insides of instructions move."""
+    from workloads.programs.program import NO_ALIAS
+
     return {
         "buffers": len(program),
         "tensors": len(program.tensors),
@@ -220,11 +226,15 @@ def _bare(name: str) -> str:
 
 
 def _canonical(name: str) -> str | None:
+    from workloads.programs import program_names
+
     return next((known for known in program_names() if _bare(known) == _bare(name)), None)
 
 
 @cache
 def _load_shipped(name: str) -> Program:
+    from workloads.programs import read_shipped
+
     file = f"{name}{PACKED}"
     return _from_text(_unpack(read_shipped(name), file), file)
 
@@ -248,6 +258,8 @@ def _is_workload(name: str) -> bool:
 
 
 def _unknown_program(name: str) -> str:
+    from workloads.programs import program_names
+
     known = (*program_names(), *all_names())
     meant = hint(_bare(name.partition(":")[0]), known)
     return (

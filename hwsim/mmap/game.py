@@ -22,8 +22,7 @@ from hwsim.mmap.rules.moves import (
     restart,
 )
 from hwsim.mmap.rules.outcome import outcome_of
-from hwsim.mmap.rules.room import new_words
-from hwsim.mmap.rules.state import GameState, new_states, state_of
+from hwsim.mmap.rules.state import GameState, new_states, new_words, state_of
 from hwsim.mmap.tables import Tables
 from hwsim.mmap.view.observer import Observer
 from hwsim.mmap.view.parts import ARRAYS, SCHEMA_VERSION

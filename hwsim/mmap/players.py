@@ -19,8 +19,17 @@ from hwsim.jit import kernel
 from hwsim.mmap.game import MmapGame, PlayedGames
 from hwsim.mmap.rules.moves import is_over, leave_dead_end, play, restart
 from hwsim.mmap.rules.outcome import Outcome, outcome_of
-from hwsim.mmap.rules.room import Words, new_words
-from hwsim.mmap.rules.state import COPY, DROP, NO_COPY, GameState, copy_state, new_states, state_of
+from hwsim.mmap.rules.state import (
+    COPY,
+    DROP,
+    NO_COPY,
+    GameState,
+    Words,
+    copy_state,
+    new_states,
+    new_words,
+    state_of,
+)
 from hwsim.mmap.tables import Tables, begins_s, instruction_s, savings_s
 from hwsim.problem import Floats, Mapping16
 

@@ -29,8 +29,16 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.keys import bits, uniform
 from hwsim.mmap.rules.moves import apply_move, find_legal, is_over, leave_dead_end, play, restart
-from hwsim.mmap.rules.room import Words, new_words
-from hwsim.mmap.rules.state import COPY, NO_COPY, GameState, copy_state, new_states, state_of
+from hwsim.mmap.rules.state import (
+    COPY,
+    NO_COPY,
+    GameState,
+    Words,
+    copy_state,
+    new_states,
+    new_words,
+    state_of,
+)
 from hwsim.mmap.tables import Tables, savings_s
 from hwsim.problem import Floats
 from hwsim.stepwise import Revised

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.keys import uniform
 from hwsim.nnpi.latency import Trace, inference_seconds, trace_latency
-from hwsim.nnpi.rectify import rectify
-from hwsim.nnpi.tables import Tables
+from hwsim.nnpi.tables import Tables, rectify
 from hwsim.order_moves import PAIR, move_in_order
 from hwsim.problem import Mapping16
 

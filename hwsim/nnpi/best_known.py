@@ -25,8 +25,7 @@ import numpy as np
 
 from hwsim.nnpi.chip import Chip
 from hwsim.nnpi.latency import SIMULATOR_VERSION, trace_latency
-from hwsim.nnpi.rectify import rectify
-from hwsim.nnpi.tables import Tables, build_tables
+from hwsim.nnpi.tables import Tables, build_tables, rectify
 from hwsim.problem import Bound, Mapping16
 from workloads.errors import InputError
 from workloads.files import read_text, replace_file

@@ -4,12 +4,33 @@ Source: list scheduling by priority, here in space: what is placed never moves a
 
 A weight outside the slowest memory is held at every step, an activation from its op to its last consumer (closed).
 What weights hold of a memory is one number, which meets the fullest step of the activations; activations are a tree
-over the steps (`hwsim.usage_tree`), so that a map takes T log N operations, however long tensors live.
+over the steps (`hwsim.nnpi.placer`), so that a map takes T log N operations, however long tensors live.
+
+The native compiler: capacity-and-size rules that place each tensor in the fastest memory that takes it.
+
+Source: the EGRL paper (section 4) says only that the compiler is "a collection of heuristic rules specific
+to the compute and memory capacity of the hardware". Which rules is an *assumption*, so there are several, by
+name; the default has the best geometric-mean latency over the zoo (`benchmarks/baseline_rules.py`).
+
+A rule sees no latency. It ranks the tensors and puts each in the fastest memory where it still fits, by the placer
+that policies use, too (`hwsim.nnpi.placer`): a rule is a fixed table of scores. Every result is a valid map.
+
+Usage at each point of a row, as a tree: add an amount to a range of points, get the maximum of a range.
+
+Source: a segment tree whose ranges keep what is added to them as a whole, walked from the leaves up. Both operations
+take the logarithm of the points, however long the range.
+
+`Usage` is (greatest, added), int64 [2 M] each, M a power of two above T + 1 for T points. The halves of the range at k
+are at 2 k and 2 k + 1. `added` is what was added to the range as a whole. `greatest` is the most at a point of it,
+without what was added to the ranges around it. The leaf of point p is at M + 1 + p; the leaves on either side of the
+points are free, for `add` and `most` to walk on.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,11 +38,11 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.nnpi.place_features import FEATURE_NAMES, place_features
-from hwsim.nnpi.rectify import rectify
-from hwsim.nnpi.tables import WEIGHT, Ints, Tables, Tensors, tensors
+from hwsim.nnpi.tables import WEIGHT, Ints, Tables, Tensors, rectify, tensors
 from hwsim.placing import Placer, Scores, ranked
 from hwsim.problem import Mapping16
-from hwsim.usage_tree import add, most, nothing_used
+from workloads.errors import InputError
+from workloads.text import one_of
 
 
 class NnpiPlacer(Placer):
@@ -116,3 +137,180 @@ def _fill(
                 add(live[level], from_step, to_step, size)
             chosen[b, k] = level
     return chosen
+
+
+Key = NDArray[np.int64] | NDArray[np.float64]
+Order = Callable[[Tensors], tuple[Key, ...]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the compiler.
+
+    Attributes:
+        name: as in `problem.baseline`.
+        summary: one sentence, for people.
+        order: sort keys [T], of which the first decides; tensors are placed in rising order.
+        free_share: the share of the prefetch memory that stays empty, 0..1.
+        largest_share: a tensor larger than this share of a memory is not put there, except in the slowest one.
+    """
+
+    name: str
+    summary: str
+    order: Order
+    free_share: float = 0.0
+    largest_share: float = 1.0
+
+
+def _execution(t: Tensors) -> tuple[Key, ...]:
+    return (t.op, t.head)
+
+
+def _activations_first(t: Tensors) -> tuple[Key, ...]:
+    return (-t.head, t.op)
+
+
+def _weights_first(t: Tensors) -> tuple[Key, ...]:
+    return (t.head, t.op)
+
+
+def _smallest_first(t: Tensors) -> tuple[Key, ...]:
+    return (t.size_bytes, t.op, t.head)
+
+
+def _largest_first(t: Tensors) -> tuple[Key, ...]:
+    return (-t.size_bytes, t.op, t.head)
+
+
+def _by_density(t: Tensors) -> tuple[Key, ...]:
+    return (-t.density, t.op, t.head)
+
+
+def _largest_activations_first(t: Tensors) -> tuple[Key, ...]:
+    return (-t.head, -t.size_bytes, t.op)
+
+
+RESERVE = 1 / 8
+SMALL = 1 / 4
+
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule("execution-order", "op by op, weight before activation", _execution),
+        Rule("activations-first", "all activations in execution order, then all weights", _activations_first),
+        Rule("weights-first", "all weights in execution order, then all activations", _weights_first),
+        Rule("smallest-first", "by rising size", _smallest_first),
+        Rule("largest-first", "by falling size", _largest_first),
+        Rule("traffic-density", "by falling bytes moved for one byte held one step", _by_density),
+        Rule(
+            "largest-activations-first",
+            "activations by size, then weights by size",
+            _largest_activations_first,
+        ),
+        Rule("execution-order-small", "op by op, no tensor over 1/4 of a memory", _execution, 0.0, SMALL),
+        Rule("smallest-first-reserve", "by rising size, 1/8 left for prefetch", _smallest_first, RESERVE),
+        Rule("execution-order-reserve", "op by op, 1/8 left for prefetch", _execution, RESERVE),
+        Rule("traffic-density-reserve", "by density, 1/8 left for prefetch", _by_density, RESERVE),
+        Rule(
+            "largest-activations-first-reserve",
+            "activations by size, then weights by size, 1/8 left for prefetch",
+            _largest_activations_first,
+            RESERVE,
+        ),
+    )
+}
+"""All rules by name."""
+
+DEFAULT_RULE = "largest-activations-first-reserve"
+
+
+def rule_named(name: str) -> Rule:
+    """The rule called `name`.
+
+    Raises:
+        InputError: no such rule.
+    """
+    if name not in RULES:
+        raise InputError(f"baseline: {one_of(name, RULES)}")
+    return RULES[name]
+
+
+def rule_scores(tables: Tables, found: Tensors, rule: Rule) -> Scores:
+    """The scores float32 [1, T, L] that place as the rule does: by its order, into the fastest memory with room."""
+    tensors, levels = len(found.op), len(tables.capacity_bytes)
+    place_in_order = np.empty(tensors, np.int64)
+    place_in_order[np.lexsort(rule.order(found)[::-1])] = np.arange(tensors)
+    # Whole numbers, so that float32 is exact: the tensor's turn from the end times L, and the memory's number.
+    scores = ((tensors - place_in_order)[:, None] * levels + np.arange(levels)).astype(np.float32)
+    largest = rule.largest_share * tables.capacity_bytes.astype(np.float64)
+    scores[found.size_bytes[:, None] > largest] = -np.inf
+    scores[:, 0] = 0
+    return scores[None]
+
+
+def compile_map(tables: Tables, rule: Rule) -> Mapping16:
+    """The valid canonical map int16 [N, 2] that a rule makes."""
+    found = tensors(tables)
+    made: Mapping16 = place(tables, found, rule_scores(tables, found, rule), np.array([rule.free_share]))[0]
+    return made
+
+
+Usage = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@kernel
+def nothing_used(points: int) -> Usage:
+    """The tree of so many points, at which nothing is used."""
+    half = 2
+    while half < points + 2:
+        half *= 2
+    return np.zeros(2 * half, np.int64), np.zeros(2 * half, np.int64)
+
+
+@kernel
+def add(tree: Usage, lower: int, upper: int, amount: int) -> None:
+    """Add an amount at the points lower <= point < upper."""
+    if lower >= upper or amount == 0:
+        return
+    greatest, added = tree
+    half = len(greatest) // 2
+    left, right = half + lower, half + upper + 1
+    while left ^ right ^ 1:
+        if not left & 1:
+            greatest[left ^ 1] += amount
+            added[left ^ 1] += amount
+        if right & 1:
+            greatest[right ^ 1] += amount
+            added[right ^ 1] += amount
+        left >>= 1
+        right >>= 1
+        greatest[left] = max(greatest[2 * left], greatest[2 * left + 1]) + added[left]
+        greatest[right] = max(greatest[2 * right], greatest[2 * right + 1]) + added[right]
+    while left > 1:
+        left >>= 1
+        greatest[left] = max(greatest[2 * left], greatest[2 * left + 1]) + added[left]
+
+
+@kernel
+def most(tree: Usage, lower: int, upper: int) -> int:
+    """The most that is used at a point lower <= point < upper; 0 if there is none."""
+    if lower >= upper:
+        return 0
+    greatest, added = tree
+    half = len(greatest) // 2
+    left, right = half + lower, half + upper + 1
+    of_left = of_right = -(2**62)
+    while left ^ right ^ 1:
+        if not left & 1:
+            of_left = max(of_left, greatest[left ^ 1])
+        if right & 1:
+            of_right = max(of_right, greatest[right ^ 1])
+        left >>= 1
+        right >>= 1
+        of_left += added[left]
+        of_right += added[right]
+    found = max(of_left, of_right)
+    while left > 1:
+        left >>= 1
+        found += added[left]
+    return found

@@ -29,10 +29,8 @@ from hwsim.mappings import choice_columns
 from hwsim.nnpi.chip import Chip, chip_file
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import SIMULATOR_VERSION, profiles, trace_latency
-from hwsim.nnpi.placer import NnpiPlacer
-from hwsim.nnpi.rectify import epsilon, rectify
-from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map, rule_named
-from hwsim.nnpi.tables import Tables, build_tables
+from hwsim.nnpi.placer import DEFAULT_RULE, RULES, NnpiPlacer, compile_map, rule_named
+from hwsim.nnpi.tables import Tables, build_tables, epsilon, rectify
 from hwsim.problem import (
     UNPROVED,
     About,

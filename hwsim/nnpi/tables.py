@@ -4,6 +4,19 @@ Source: the tile count is the NNP-I's 32 x 32 x 4 grid an ICE (WikiChip, Spring 
 
 Deviations (*assumptions*): the tiles of one op are spread over the ICEs whole, a partly filled tile costs
 as much as a full one, and the vector work of an op overlaps with its multiply-accumulates.
+
+The compiler's side of a mapping: make it one that the chip can hold.
+
+Source: EGRL paper, section 3 and algorithm 1, lines 6 and 7: the compiler moves what cannot be placed, and
+the share of moved bytes is the mapping error epsilon. How it moves them is not published.
+
+Deviations (*assumptions*): ops are taken in execution order, each with its weight before its activation; a
+tensor that does not fit goes to the next slower memory, and on, until it fits; nothing already placed moves
+again.
+
+A weight outside the slowest memory is pinned there during the whole inference; an activation is held from its
+op to its last consumer (closed interval). While op i is placed, bytes live from earlier ops can only fall
+later, so three numbers per memory decide: pinned bytes, live bytes now, and the peak of live bytes so far.
 """
 
 from __future__ import annotations
@@ -15,7 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.jit import kernel
 from hwsim.nnpi.chip import Chip, Compute
+from hwsim.problem import Mapping16
 from workloads.errors import InputError
 from workloads.workload import Gemm, Op, Workload, last_consumer
 
@@ -253,3 +268,66 @@ def tensors(tables: Tables) -> Tensors:
         np.where(is_weight, ops - 1, tables.last_use[op]),
         np.where(is_weight, tables.weight_read_bytes[op], tables.written_bytes[op] + reads[op]),
     )
+
+
+@kernel
+def _first_that_fits(
+    wanted: int, size: int, pinned: NDArray[np.int64], live: NDArray[np.int64], capacity: NDArray[np.int64]
+) -> int:
+    """The fastest memory from `wanted` downwards with room for `size` bytes beside those pinned and live, each [L].
+
+    Memory 0 takes everything: the tables are only built where it can.
+    """
+    m = wanted
+    while m > 0 and pinned[m] + live[m] + size > capacity[m]:
+        m -= 1
+    return m
+
+
+@kernel
+def rectify(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, NDArray[np.int64]]:
+    """The maps that run, int16 [B, N, 2], and the bytes that had to move, int64 [B].
+
+    `mapping` is int16 [B, N, 2], canonical and in range. A map that fits comes back unchanged.
+    """
+    weight_bytes, activation_bytes = tables.weight_bytes, tables.activation_bytes
+    capacity = tables.capacity_bytes
+    levels = len(capacity)
+    out = mapping.copy()
+    moved = np.zeros(len(mapping), np.int64)
+    pinned = np.zeros(levels, np.int64)
+    live = np.zeros(levels, np.int64)
+    peak = np.zeros(levels, np.int64)
+    for b in range(len(mapping)):
+        pinned[:] = 0
+        live[:] = 0
+        peak[:] = 0
+        for i in range(mapping.shape[1]):
+            weight = weight_bytes[i]
+            if weight > 0:
+                # A weight is there at every step, so also at the fullest one so far.
+                m = _first_that_fits(out[b, i, 0], weight, pinned, peak, capacity)
+                pinned[m] += weight
+                if m != out[b, i, 0]:
+                    moved[b] += weight
+                    out[b, i, 0] = m
+            activation = activation_bytes[i]
+            if activation > 0:
+                # An activation begins now: earlier, fuller steps do not matter to it.
+                m = _first_that_fits(out[b, i, 1], activation, pinned, live, capacity)
+                live[m] += activation
+                peak[m] = max(peak[m], live[m])
+                if m != out[b, i, 1]:
+                    moved[b] += activation
+                    out[b, i, 1] = m
+            # After the placement, since an op's inputs and output are live at the same time.
+            for k in range(tables.free_start[i], tables.free_start[i + 1]):
+                dead = tables.free_op[k]
+                live[out[b, dead, 1]] -= activation_bytes[dead]
+    return out, moved
+
+
+def epsilon(tables: Tables, moved_bytes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Share of the mapped bytes that had to move, float64 [B] in 0..1 (closed)."""
+    total = int(tables.weight_bytes.sum() + tables.activation_bytes.sum())
+    return moved_bytes / max(total, 1)

@@ -13,8 +13,7 @@ from hwsim.mcm.config import McmConfig
 from hwsim.mcm.device import run
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
-from hwsim.stage_order import in_order, step_by_step
-from hwsim.stages import MAX_FULLNESS, Pipeline, situation
+from hwsim.stages import MAX_FULLNESS, Pipeline, in_order, situation, step_by_step
 from workloads.load import load
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hwsim import toward
+from hwsim import fewest
 from hwsim.keys import derive, uniform
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
@@ -32,12 +32,12 @@ def plain_move(before, base, goal, tensors, sizes, counts, draws):
     """What `propose` makes of one map, by lists and loops."""
     kind, u, v, w = draws
     out = before.copy()
-    if kind >= toward.FORTH:
-        scaled = (kind - toward.FORTH) / (1 - toward.FORTH) * PAIR
+    if kind >= fewest.FORTH:
+        scaled = (kind - fewest.FORTH) / (1 - fewest.FORTH) * PAIR
         move_in_order(before, out, tensors, int(counts.max()), scaled, (u, v, w))
         return np.where(out >= counts, before, out)
-    target = base if kind < toward.BACK else goal
-    part = kind / toward.BACK if kind < toward.BACK else (kind - toward.BACK) / (toward.FORTH - toward.BACK)
+    target = base if kind < fewest.BACK else goal
+    part = kind / fewest.BACK if kind < fewest.BACK else (kind - fewest.BACK) / (fewest.FORTH - fewest.BACK)
     pairs = [(int(i), int(h)) for i, h in tensors]
     count = len(pairs)
 
@@ -53,22 +53,22 @@ def plain_move(before, base, goal, tensors, sizes, counts, draws):
     q = found[0]
     first, head = pairs[q], pairs[q][1]
     out[first] = target[first]
-    if part < toward.ONE:
+    if part < fewest.ONE:
         others = []
-    elif part < toward.EXCHANGE:
+    elif part < fewest.EXCHANGE:
         for r in circle(int(v * count)):
-            size = w > toward.SAME_SIZE or sizes[pairs[r]] == sizes[first]
-            home = w < toward.NOT_AT_HOME and not elsewhere(r)
+            size = w > fewest.SAME_SIZE or sizes[pairs[r]] == sizes[first]
+            home = w < fewest.NOT_AT_HOME and not elsewhere(r)
             if r != q and before[pairs[r]] == target[first] and size and not home:
                 out[pairs[r]] = before[first]
                 break
         others = []
-    elif part < toward.TWO:
+    elif part < fewest.TWO:
         others = [next(r for r in circle(int(v * count)) if elsewhere(r))]
-    elif part < toward.RUN:
-        near = [(q + s) % count for s in range(1, 1 + int(v * toward.LONGEST))]
+    elif part < fewest.RUN:
+        near = [(q + s) % count for s in range(1, 1 + int(v * fewest.LONGEST))]
         others = [r for r in near if w < 0.5 or pairs[r][1] == head]
-    elif part < toward.ROOM:
+    elif part < fewest.ROOM:
         leave = [
             r
             for r in circle(int(w * count))
@@ -96,9 +96,9 @@ def test_a_step_equals_its_plain_form(name):
     moved = np.zeros(12, np.int64)
     for step in range(60):
         out = np.empty_like(state)
-        toward.propose(state, base, goal, out, (tensors, sizes, counts), keys, step)
+        fewest.propose(state, base, goal, out, (tensors, sizes, counts), keys, step)
         for walk in range(12):
-            draw = np.uint64(step * toward.DRAWS)
+            draw = np.uint64(step * fewest.DRAWS)
             draws = [uniform(keys[walk], draw + np.uint64(k)) for k in range(4)]
             assert np.array_equal(
                 out[walk], plain_move(state[walk], base, goal, tensors, sizes, counts, draws)
@@ -116,8 +116,8 @@ def test_a_map_that_is_the_base_has_no_way_back():
     space = (tensors, problem.space.size_bytes.copy(), problem.space.num_choices.copy())
     state, keys = np.repeat(base[None], 64, axis=0), derive(np.arange(64, dtype=np.uint64), 2)
     out = np.empty_like(state)
-    toward.propose(state, base, base, out, space, keys, 0)
-    chosen = np.array([uniform(key, np.uint64(0)) for key in keys]) < toward.FORTH
+    fewest.propose(state, base, base, out, space, keys, 0)
+    chosen = np.array([uniform(key, np.uint64(0)) for key in keys]) < fewest.FORTH
     assert chosen.any()
     assert np.array_equal(out[chosen], state[chosen])
 
@@ -142,12 +142,12 @@ def test_steps_are_taken_by_the_metropolis_rule_and_the_fastest_of_each_number_i
             if costs[c] < plain.get(slot, (math.inf,))[0]:
                 plain[slot] = (costs[c], new, maps[c].copy())
             rise = costs[c] - cost[c] + limits[0][c] * (new - count[c])
-            draw = uniform(keys[c], np.uint64(step * toward.DRAWS + toward.CHANCE))
+            draw = uniform(keys[c], np.uint64(step * fewest.DRAWS + fewest.CHANCE))
             taken = math.isfinite(costs[c]) and (rise <= 0 or draw < math.exp(-rise / limits[2][c]))
             expected.append(
                 (maps[c].copy(), costs[c], new) if taken else (state[c].copy(), cost[c], count[c])
             )
-        toward.accept((state, cost, count), (maps, costs), base, limits, kept, keys, step)
+        fewest.accept((state, cost, count), (maps, costs), base, limits, kept, keys, step)
         for c, (where, at, many) in enumerate(expected):
             assert np.array_equal(state[c], where)
             assert (cost[c], count[c]) == (at, many)
@@ -162,9 +162,9 @@ def test_a_walk_never_gets_more_changes_than_its_limit():
     limits = (np.zeros(1), np.array([3]), np.ones(1))
     kept = np.zeros((5, 4, 1), np.int16), np.full(5, math.inf), np.zeros(5, np.int64)
     keys = np.zeros(1, np.uint64)
-    toward.accept(walks, (goal[None], np.zeros(1)), base, limits, kept, keys, 0)
+    fewest.accept(walks, (goal[None], np.zeros(1)), base, limits, kept, keys, 0)
     assert walks[2].tolist() == [0]
     fewer = goal.copy()
     fewer[0] = 0
-    toward.accept(walks, (fewer[None], np.full(1, 0.5)), base, limits, kept, keys, 0)
+    fewest.accept(walks, (fewer[None], np.full(1, 0.5)), base, limits, kept, keys, 0)
     assert walks[2].tolist() == [3]

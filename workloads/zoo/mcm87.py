@@ -115,8 +115,8 @@ _BUILT: dict[str, tuple[str, tuple[int, ...], dict[str, float]]] = {
     "efficientnet_b0": ("cnn.efficientnet", (), {}),
     "efficientnet_b1": ("cnn.efficientnet", (), {"depth": 1.1, "resolution": 240}),
     "efficientnet_b4": ("cnn.efficientnet", (), {"width": 1.4, "depth": 1.8, "resolution": 380}),
-    "unet_small": ("unet.unet", (), {"resolution": 256, "width": 32, "depth": 3, "padded": True}),
-    "unet_deep": ("unet.unet", (), {"resolution": 256, "width": 16, "depth": 5, "padded": True}),
+    "unet_small": ("cnn.unet", (), {"resolution": 256, "width": 32, "depth": 3, "padded": True}),
+    "unet_deep": ("cnn.unet", (), {"resolution": 256, "width": 16, "depth": 5, "padded": True}),
 }
 """Networks that a builder makes: "module.function" in `workloads.zoo`, its arguments, and sizes by keyword."""
 

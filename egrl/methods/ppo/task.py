@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from hwsim.problem import Mapping16, Problem
-from hwsim.stage_order import in_order, step_by_step
-from hwsim.stages import Pipeline, situation
+from hwsim.stages import Pipeline, in_order, situation, step_by_step
 from policies.graph import Graph
 from policies.graphsage import Stages
 
@@ -221,7 +220,7 @@ def change_one_decision(
 
 
 def in_stages(mapping: Mapping16, pipeline: Pipeline | None) -> Mapping16:
-    """Mappings [B, N, H] of stages brought in order (`hwsim.stage_order.in_order`) by moving what is too early, empty
+    """Mappings [B, N, H] of stages brought in order (`hwsim.stages.in_order`) by moving what is too early, empty
     stages left out; as they are without a pipeline."""
     return (
         mapping
@@ -262,7 +261,7 @@ def move_nodes(
 ) -> Mapping16:
     """Mappings [B, N, H] that nodes get by going where it is wanted, one after another, as far as that stays near.
 
-    A node takes along at most a number of others (`hwsim.stage_order.step_by_step`) drawn for each mapping: from none
+    A node takes along at most a number of others (`hwsim.stages.step_by_step`) drawn for each mapping: from none
     to those of `NEAR` stages, each order of magnitude being as likely, and twice as many until anything moves. What was
     at no stage goes where it is wanted.
     """

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.mmap.cost import roofline_s
 from hwsim.mmap.rules.outcome import Outcome, link_all, outcome_of, take_after, take_before
-from hwsim.mmap.rules.room import Words
 from hwsim.mmap.rules.state import (
     COPY,
     DROP,
@@ -25,6 +24,7 @@ from hwsim.mmap.rules.state import (
     UNDECIDED,
     UNPLAYED,
     GameState,
+    Words,
 )
 from hwsim.mmap.tables import Tables, instruction_s
 

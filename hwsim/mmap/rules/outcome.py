@@ -20,8 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hwsim.jit import kernel
-from hwsim.mmap.rules.room import Words, is_free, lowest_offset
-from hwsim.mmap.rules.state import COPY, DROP, DROPPED, PLACED, UNDECIDED, GameState
+from hwsim.mmap.rules.state import (
+    COPY,
+    DROP,
+    DROPPED,
+    PLACED,
+    UNDECIDED,
+    GameState,
+    Words,
+    is_free,
+    lowest_offset,
+)
 from hwsim.mmap.tables import Records, Tables
 
 

@@ -31,9 +31,8 @@ from hwsim.linear_program import linear_bound, proven_bound, relax, tied_bound
 from hwsim.nnpi.exact.columns import ColumnsOf, scope
 from hwsim.nnpi.exact.model import Model, build
 from hwsim.nnpi.latency import latencies, trace_latency
-from hwsim.nnpi.rectify import rectify
-from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
-from hwsim.nnpi.tables import Ints, Tables
+from hwsim.nnpi.placer import DEFAULT_RULE, compile_map, rule_named
+from hwsim.nnpi.tables import Ints, Tables, rectify
 from hwsim.problem import Bound, Floats, Mapping16
 
 ROUNDING = 1e-9

@@ -15,9 +15,8 @@ from hwsim.nnpi.annealing import CHANCE, DRAWS, move
 from hwsim.nnpi.family.cost import Tape, Terms, gradients, no_tape, predictions, seconds
 from hwsim.nnpi.family.op_times import op_slopes
 from hwsim.nnpi.family.terms import ACCESS_SHARE, EFFECTS, LAUNCH_S, Layout
-from hwsim.nnpi.rectify import rectify
-from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
-from hwsim.nnpi.tables import Tables
+from hwsim.nnpi.placer import DEFAULT_RULE, RULES, compile_map
+from hwsim.nnpi.tables import Tables, rectify
 from hwsim.problem import Floats, Mapping16
 from workloads.workload import Workload
 

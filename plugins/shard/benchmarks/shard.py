@@ -24,7 +24,7 @@ from egrl_shard.load import load_sharding
 from egrl_shard.problem import Shard
 from egrl_shard.tables import Tables
 from hwsim.jit import kernel
-from hwsim.usage_tree import add, most
+from hwsim.nnpi.placer import add, most
 
 DRAWN, MOVES, REPAIRS = 50, 50, 3
 HEAD = "file      read s  build s     MiB  evaluations/s  change us  move ms  repair ms"

@@ -17,7 +17,7 @@ from egrl_shard.repair import repaired
 from egrl_shard.sharding import FORBIDDEN_FROM
 from egrl_shard.tables import Tables
 from hwsim.jit import kernel
-from hwsim.usage_tree import Usage, most
+from hwsim.nnpi.placer import Usage, most
 
 
 @kernel

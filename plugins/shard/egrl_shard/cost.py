@@ -3,7 +3,7 @@
 Forbidden costs are counted and never added; the others sum below 2^62 (`egrl_shard.sharding.check`), so that int64 is
 exact. A change of one node looks at its edges (`cost_of`) and, in a tree of usage, at its points of time.
 
-Usage over time is a tree (`hwsim/usage_tree.py`).
+Usage over time is a tree (`hwsim/nnpi/placer.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from egrl_shard.sharding import FORBIDDEN_FROM
 from egrl_shard.tables import Tables
 from hwsim.jit import kernel
-from hwsim.usage_tree import Usage, add, nothing_used
+from hwsim.nnpi.placer import Usage, add, nothing_used
 
 
 @kernel

@@ -15,7 +15,7 @@ from egrl_shard.cost import cost_of, pair_at, take, totals, usage_of
 from egrl_shard.sharding import FORBIDDEN_FROM
 from egrl_shard.tables import Tables
 from hwsim.jit import kernel
-from hwsim.usage_tree import Usage, most
+from hwsim.nnpi.placer import Usage, most
 
 
 @kernel

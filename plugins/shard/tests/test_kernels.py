@@ -18,7 +18,7 @@ from egrl_shard.repair import best_answer, repaired
 from egrl_shard.sharding import FORBIDDEN_FROM, Sharding
 from egrl_shard.tables import binding_points, build_tables
 from hwsim import keys
-from hwsim.usage_tree import add, most
+from hwsim.nnpi.placer import add, most
 from make_sharding import make
 from shard_twin import Twin
 

@@ -27,8 +27,7 @@ from hwsim.mmap.revise import (
     walk,
     write_marks,
 )
-from hwsim.mmap.rules.room import new_words
-from hwsim.mmap.rules.state import GameState, new_states, state_of
+from hwsim.mmap.rules.state import GameState, new_states, new_words, state_of
 from hwsim.mmap.tables import build_tables
 from hwsim.problem import Floats, Mapping16
 from workloads.load import load_program

@@ -16,10 +16,9 @@ from hwsim.nnpi.annealing import SMALLEST, _repack, anneal
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import trace_latency
+from hwsim.nnpi.placer import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.nnpi.rectify import rectify
-from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
-from hwsim.nnpi.tables import build_tables
+from hwsim.nnpi.tables import build_tables, rectify
 from hwsim.problem import Mapping16
 from strategies import chips, workloads
 from workloads.errors import InputError

@@ -13,7 +13,7 @@ from hwsim.nnpi.best_known import PACKAGED, BestKnown, NotComparable, best_known
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import trace_latency
-from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
+from hwsim.nnpi.placer import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import build_tables
 from workloads.errors import InputError
 from workloads.load import load, names

@@ -22,8 +22,8 @@ from hwsim.allocation.judge import judge as judge_allocation
 from hwsim.allocation.pack import pack
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.exact.solve import tabulate, trivial_bound
+from hwsim.nnpi.placer import RULES, compile_map
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.nnpi.rules import RULES, compile_map
 from workloads.load import load
 from workloads.serialize import from_json, to_json
 from workloads.workload import Workload

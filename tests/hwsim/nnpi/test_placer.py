@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import load_chip
-from hwsim.nnpi.placer import NnpiPlacer
+from hwsim.nnpi.placer import RULES, NnpiPlacer, compile_map
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.nnpi.rules import RULES, compile_map
 from hwsim.nnpi.tables import WEIGHT, Tables, Tensors
 from hwsim.placing import scores_of
 from strategies import chips, workloads

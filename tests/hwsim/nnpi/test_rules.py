@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.placer import DEFAULT_RULE, RULES, Rule, compile_map, tensors
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
-from hwsim.nnpi.rectify import rectify
-from hwsim.nnpi.rules import DEFAULT_RULE, RULES, Rule, compile_map, tensors
-from hwsim.nnpi.tables import Tables, build_tables
+from hwsim.nnpi.tables import Tables, build_tables, rectify
 from strategies import chips, workloads
 from workloads.errors import InputError
 from workloads.load import load
