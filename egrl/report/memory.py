@@ -24,7 +24,7 @@ def memory(problem: Problem, best: Mapping16) -> list[Section]:
         maps.sort(key=lambda each: names.index(each.memory))
         says = (
             "A box is a tensor in a memory: how long it is needed, and at which address. The addresses are those that"
-            " egrl allocate gives in a second; an empty memory is left out."
+            " egrl allocate finds in a second; empty memories are left out."
         )
         timed = explainer(problem, OpTimes) is not None
         shown = [each for each in maps if any(other.memory == each.memory and other.boxes for other in maps)]

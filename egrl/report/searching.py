@@ -157,7 +157,7 @@ def settings(run: PastRun) -> list[Section]:
         [key, "none" if value in (None, "") else str(value)] for key, value in values.items()
     ]
     return [
-        Table("How it was made", "What repeats this run.", [("what", ""), ("value", "")], about),
+        Table("How it was made", "How to repeat this run.", [("what", ""), ("value", "")], about),
         Table("Settings", "All of config.toml.", [("setting", ""), ("value", "")], rows),
     ]
 
