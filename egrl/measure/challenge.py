@@ -17,7 +17,7 @@ FAILED = (math.inf,)
 
 @dataclass
 class Fresh:
-    """A mapping that is measured afresh.
+    """A mapping that is measured again.
 
     Attributes:
         generation: the one at the end of which it was chosen.
