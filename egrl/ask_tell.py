@@ -336,7 +336,7 @@ class Search:
         """Measure again which mapping is the best, as `egrl run` does at the end of a run on a noisy board.
 
         All mappings within three standard deviations of the best are measured in turn, until one is ahead or
-        `rounds` are over. That one and the baseline are then measured in turn `rounds` times, afresh, so that the
+        `rounds` are over. That one and the baseline are then measured alternating, `rounds` times, so that the
         luck by which it was chosen does not count. Their medians are the result's cost and speedup, and
         `Result.interval` is the speedup's 95% interval. They hold until more is told. Other threads wait meanwhile.
 

@@ -55,7 +55,7 @@ CODE_SHOWN = [
     for name in SITE_PAGES.CODE.findall(path.read_text(encoding="utf-8"))
 ]
 """Pages, and the files of the code that they show."""
-MOST_WORDS = 800
+MOST_WORDS, MOST_WORDS_OF_DOCS = 800, 50_000
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
 RUN_FOLDER = (ROOT / "docs" / "reference" / "run-folder.md").read_text(encoding="utf-8")
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
@@ -165,6 +165,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
 
 def test_the_readme_fits_a_screen():
     assert len(README.split()) <= MOST_WORDS
+
+
+def test_the_documentation_is_short_enough_to_be_read():
+    pages = (ROOT / "docs").rglob("*.md")
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= MOST_WORDS_OF_DOCS
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ CONFIRMED = ("confirmed_speedup", "confirmed_low", "confirmed_high")
 
 @runtime_checkable
 class Confirms(Protocol):
-    """An executor that measures the best mapping afresh during the search."""
+    """An executor that measures the best mapping again during the search."""
 
     def confirm(self, generation: int, archive: Archive) -> Mapping[str, float]:
         """At the end of a generation: the columns `CONFIRMED` of its row of metrics."""

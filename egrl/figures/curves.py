@@ -74,7 +74,7 @@ def cut(curves: Sequence[Curve], paths: Sequence[Path]) -> list[str]:
 
 
 def unconfirmed(curves: Sequence[Curve], runs: Sequence[PlottedRun]) -> list[str]:
-    """A line about each run on a noisy board whose best was not measured afresh as it went."""
+    """A line about each run on a noisy board whose best was not measured again as it went."""
     return [
         f"{run.path}: the best single measurement, which noise flatters: nothing was measured again"
         for curve, run in zip(curves, runs, strict=True)

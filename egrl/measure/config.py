@@ -67,7 +67,7 @@ class EvaluatorConfig:
     ] = "median"
     confirm: Annotated[
         bool,
-        Doc("if true, the leading mapping is measured afresh once per generation, for confirmed_speedup"),
+        Doc("if true, the leading mapping is measured again once per generation, for confirmed_speedup"),
     ] = True
     contenders: Annotated[
         int,

@@ -1,4 +1,4 @@
-"""The confirmed speedup of a run on a board: once per generation the leading mapping is measured afresh.
+"""The confirmed speedup of a run on a board: once per generation the leading mapping is measured again.
 
 The best of many noisy measurements is partly lucky. A measurement made after a mapping was chosen had no part in the
 choice, so it is not biased by that luck:
@@ -46,7 +46,7 @@ VERSION = 1
 
 
 class Confirmations:
-    """All that were measured afresh, by generation; in memory and, once attached, in the run folder."""
+    """All that were measured again, by generation; in memory and, once attached, in the run folder."""
 
     def __init__(self, config: EvaluatorConfig, noise: float) -> None:
         """`noise` is the relative standard deviation of a measurement."""
@@ -76,7 +76,7 @@ class Confirmations:
         self._append(fresh)
 
     def choose(self, generation: int, archive: Archive) -> Fresh | None:
-        """Choose whom to measure afresh after that generation; None where nobody is.
+        """Choose whom to measure again after that generation; None where nobody is.
 
         Chosen is from what was known at the end of it, so that a resumed run chooses the same.
         """
@@ -99,7 +99,7 @@ class Confirmations:
         return incumbent is not None and incumbent.half_width > self._config.width
 
     def _challenger(self, challenge: Challenge, archive: Archive) -> Fresh | None:
-        """The best that was measured better in the search than the incumbent afresh, and was never measured afresh."""
+        """The best in the search that beats the incumbent's confirmed value and was never measured again itself."""
         worth = math.inf if challenge.confirmed is None else challenge.confirmed.value
         for ticket in contenders(archive, self._noise, max(self._config.contenders, 1)):
             key = digest(archive.mappings(np.array([ticket]))[0])
@@ -223,7 +223,7 @@ FAILED = (math.inf,)
 
 @dataclass
 class Fresh:
-    """A mapping that is measured afresh.
+    """A mapping that is measured again.
 
     Attributes:
         generation: the one at the end of which it was chosen.

@@ -66,8 +66,8 @@ def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -
     total = before.latency_s - after.latency_s
     says = (
         f"By the model {over}'s mapping takes {cost_text(before.latency_s, 's')} and the best"
-        f" {cost_text(after.latency_s, 's')}, {cost_text(abs(total), 's')} {_word(total)}. Each op stands in the row of"
-        " what moved of its own tensors; net gains add up to the difference. An op can gain without moving: its"
+        f" {cost_text(after.latency_s, 's')}, {cost_text(abs(total), 's')} {_word(total)}. Each op counts in the row of"
+        " the moves of its own tensors; net gains add up to the difference. An op can gain without moving: its"
         " neighbours left it more room in fast memory, or more time to fetch its weight ahead."
     )
     columns = [
@@ -104,7 +104,9 @@ def _parts(before: OpTimes, after: OpTimes, over: str) -> list[Table]:
                 (f"time, {BEST}", "s"),
                 ("gain", "s"),
             ]
-            says = "Ops whose names begin alike, in the order in which they run; a negative gain is a loss."
+            says = (
+                "Ops grouped by the beginning of their names, in execution order; a negative gain is a loss."
+            )
             found = [Table("Where in the network", says, columns, rows)]
     return found
 
@@ -133,8 +135,8 @@ def _causes(before: OpTimes, after: OpTimes, over: str) -> Bars:
         for label, each in ((over, before), (BEST, after))
     }
     says = (
-        "Each op's time counts for what takes longest in it: moving data through one of the memories, computing on an"
-        " engine, or starting the op (overhead). This may differ between the two mappings."
+        "The time of an op counts for what takes longest in it: moving data through one of the memories, computing on"
+        " an engine, or starting the op (overhead). This may differ between the two mappings."
     )
     return Bars("What bounds the time", says, names, series, "s")
 
@@ -234,7 +236,7 @@ def memory(problem: Problem, best: Mapping16) -> list[Section]:
         maps.sort(key=lambda each: names.index(each.memory))
         says = (
             "A box is a tensor in a memory: how long it is needed, and at which address. The addresses are those that"
-            " egrl allocate gives in a second; an empty memory is left out."
+            " egrl allocate finds in a second; empty memories are left out."
         )
         timed = explainer(problem, OpTimes) is not None
         shown = [each for each in maps if any(other.memory == each.memory and other.boxes for other in maps)]

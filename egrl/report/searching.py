@@ -67,7 +67,7 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
         label = labels[number] if labels else "best"
         if course.confirmed is not None:
             value, low, high = course.confirmed.T.tolist()
-            lines.append(Line(f"{label}, measured afresh", evaluations, value, False, low, high))
+            lines.append(Line(f"{label}, measured again", evaluations, value, False, low, high))
             label = f"{label}, as measured"
         lines.append(Line(label, evaluations, best))
         if course.policy is not None and course.confirmed is None and len(runs) == 1:
@@ -157,7 +157,7 @@ def settings(run: PastRun) -> list[Section]:
         [key, "none" if value in (None, "") else str(value)] for key, value in values.items()
     ]
     return [
-        Table("How it was made", "What repeats this run.", [("what", ""), ("value", "")], about),
+        Table("How it was made", "How to repeat this run.", [("what", ""), ("value", "")], about),
         Table("Settings", "All of config.toml.", [("setting", ""), ("value", "")], rows),
     ]
 

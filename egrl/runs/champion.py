@@ -95,7 +95,7 @@ def in_turn(
     config: EvaluatorConfig,
     noise: float,
 ) -> Named:
-    """Measure mappings int16 [N, H] in turn and choose one; then measure it in turn with the baseline, afresh.
+    """Measure mappings int16 [N, H] in turn and choose one; then measure it alternating with the baseline.
 
     `sampler` gives what measures a mapping once, in seconds. At least one mapping, each with its ticket.
     """

@@ -6,7 +6,7 @@ their own, the tables [problem] and [method], which `--set problem.key=value` re
 A budget in requests to boards: how many mappings it allows, and how often the best are measured again.
 
     requests = the baseline, before anything else + one request per evaluation + one per generation, which measures
-               the best afresh + naming the best, at the end
+               the best again + naming the best, at the end
 
 Deviation from what boards are otherwise asked: no mapping is measured again during the search, and a fifth of the
 requests names the best. What fails and is tried again comes on top; what comes again is not asked again.

@@ -253,7 +253,7 @@ class Course:
         best: float64 [T], the best speedup so far as it was measured; 0 until something was valid.
         policy: float64 [T], that of the policy alone; None where there is none.
         confirmed: float64 [T, 3], the speedup that holds on a noisy board, lower and upper end of its 95% interval, NaN
-            before anything was measured afresh; None where nothing is.
+            before anything was measured again; None where nothing is.
     """
 
     evaluations: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""What is measured afresh: incumbent and challengers, their luck, the place in a run, and going on with it."""
+"""What is measured again: incumbent and challengers, their luck, the place in a run, and going on with it."""
 
 from __future__ import annotations
 
