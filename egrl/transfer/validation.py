@@ -241,7 +241,7 @@ def check_same(options: PretrainOptions, out: Path) -> None:
     if document.get("kind") != "pretraining" or not isinstance(document.get("options"), dict):
         found = "a run folder" if document.get("kind") == "config" else f"kind {document.get('kind')!r}"
         raise InputError(f"--out {out}: expected a new folder or a pre-training, found {found}")
-    old = {"method": METHOD, "save_every": POLICY_EVERY, **document["options"]}
+    old = document["options"]
     new = parse_toml(to_toml(options), where)["options"]
     for key in dict.fromkeys([*plain(options), *old]):
         if key not in FREE and old.get(key) != new.get(key):

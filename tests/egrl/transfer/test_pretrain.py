@@ -142,20 +142,6 @@ def test_an_interrupted_pretraining_can_be_ended_early(finished, tmp_path, capsy
     assert json.loads((out / "pretraining.json").read_text())["evaluations"] == 420
 
 
-def test_a_folder_from_before_there_was_a_choice_of_methods_goes_on_and_transfers(finished, tmp_path):
-    out = shutil.copytree(finished, tmp_path / "p")
-    config = (out / "config.toml").read_text()
-    assert 'method = "es"\n' in config
-    (out / "config.toml").write_text(config.replace('method = "es"\n', ""))
-    document = json.loads((out / "pretraining.json").read_text())
-    del document["goes_on"], document["options"]["method"]
-    (out / "pretraining.json").write_text(json.dumps(document))
-    source = transfer.read_policies(out)
-    assert (source.method, source.method_settings) == ("egrl", {})
-    assert pretrain(out, "--gens", "21") == 0
-    assert json.loads((out / "pretraining.json").read_text())["evaluations"] == 441
-
-
 def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path, capsys):
     out = str(tmp_path / "p")
     refuse(capsys, ["pretrain", "--workloads", "alexnet", "--out", out], "--workloads", "at least two")
