@@ -302,6 +302,9 @@ def _check_same(path: Path, run: RunConfig) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: expected a config file: {error}") from error
     expected = tomllib.loads(config.to_toml(run))
+    problem = None if run.problem is None else type(run.problem)()
+    plain = config.RunConfig(config.RunOptions(), problem, type(run.method)())
+    defaults = typed_tables.dotted_keys(tomllib.loads(config.to_toml(plain)))  # of what is newer than the run
     if measured := found["run"].get("evaluator"):
         raise InputError(
             f"{where}: run.evaluator: expected none, as the model measures in a comparison, found {measured!r}; take"
@@ -312,7 +315,7 @@ def _check_same(path: Path, run: RunConfig) -> None:
     for table, values in found.items():
         left, right = (typed_tables.dotted_keys({table: tables}) for tables in (values, expected[table]))
         for key in sorted(left.keys() | right.keys()):
-            made = left.get(key)
+            made = left.get(key, defaults.get(key))
             if key.removeprefix("run.") not in RESUMABLE and made != right.get(key):
                 same = f"--baseline {made}" if made else "no --baseline"
                 raise InputError(

@@ -64,9 +64,9 @@ def test_a_run_is_over_the_file_and_names_it(finished):
 def test_a_folder_needs_no_file_outside(finished, tmp_path, capsys):
     run = Path(shutil.copytree(finished, tmp_path / "r"))
     assert main(["evaluate", str(run)]) == 0
-    assert "x vela.csv" in capsys.readouterr().out
+    assert "over vela.csv" in capsys.readouterr().out
     assert main(["run", "--resume", str(run), "--evals", "84"]) == 0
-    assert "x vela.csv" in capsys.readouterr().out
+    assert "over vela.csv" in capsys.readouterr().out
     assert "over vela.csv" in page_of([PastRun.read(run)])
     (run / "baseline_mapping.json").unlink()
     refuse(capsys, ["evaluate", str(run)], "baseline_mapping.json: expected a mapping file")
@@ -105,7 +105,7 @@ def test_a_resumed_run_equals_a_longer_one(mine, finished, tmp_path):
 
 def test_python_takes_it_too(mine):
     result = egrl.search("alexnet", method="annealing", evals=21, baseline=mine)
-    assert "x mine.csv" in repr(result)
+    assert "x faster than mine.csv" in repr(result)
     with egrl.Search("alexnet", method="annealing", baseline=mine) as search:
         batch = search.ask(limit=1)
         assert search.problem.about.baseline_name == "mine.csv"
@@ -263,7 +263,7 @@ def test_a_file_may_say_what_it_is_called(finished, tmp_path, capsys):
     document = json.loads((finished / "best_mapping.json").read_text()) | {"name": "Vela 4.2"}
     (tmp_path / "x.json").write_text(json.dumps(document))
     assert main(["evaluate", "--workload", "alexnet", "--baseline", str(tmp_path / "x.json")]) == 0
-    assert "1.0000x Vela 4.2" in capsys.readouterr().out
+    assert "over Vela 4.2 here" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

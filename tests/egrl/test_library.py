@@ -162,7 +162,7 @@ def test_mistakes_in_telling_are_said():
     with pytest.raises(ValueError, match="does not begin at the baseline"):
         search.tell(batch, [1.0])
     search.tell(batch, search.problem.evaluate(batch.proposals.mapping, batch.key))
-    with pytest.raises(ValueError, match="has not been told"):
+    with pytest.raises(ValueError, match="results were given before"):
         search.tell(batch, search.problem.evaluate(batch.proposals.mapping, batch.key))
     with pytest.raises(ValueError, match="throughout"):
         search.tell(search.ask(), [1.0])

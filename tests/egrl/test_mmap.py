@@ -58,7 +58,7 @@ def test_its_best_mapping_is_scored_the_same_again(run, capsys):
     assert report["violations"] == []
     assert main(argv) == 0
     told = capsys.readouterr().out
-    assert f"{best['speedup']:.4f}x the production heuristic\n" in told
+    assert f"{best['speedup']:.2f}x faster than the production heuristic\n" in told
     assert f"\nreward {best['reward']:.4f}\n" in told
 
 

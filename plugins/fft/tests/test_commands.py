@@ -54,7 +54,7 @@ def test_a_problem_of_plans_takes_no_table(name, found, tmp_path, capsys):
 def test_plans_have_no_trace(tmp_path, capsys):
     argv = ["run", "--problem", "fft", "--workload", "dft-16", "--set", "problem.cost=model", "--evals", "2"]
     assert main([*argv, "--quiet", "--out", str(tmp_path / "r")]) == 0
-    refuse(capsys, ["trace", str(tmp_path / "r")], "where its tensors live")
+    refuse(capsys, ["trace", str(tmp_path / "r")], "expected a problem with lifetimes of tensors")
 
 
 def test_tag_is_taken_where_nothing_is_asked_for():
