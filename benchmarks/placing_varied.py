@@ -77,7 +77,7 @@ class Instance:
 
     def losses(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log regret of such mappings, cut, over the root of what can be gained."""
-        return regret(self.costs(scores, free), self.base, self.best)
+        return regret(self.costs(scores, free) / self.base, self.best / self.base)
 
 
 def scaled(tables: Tables, weights: Any, activations: Any, compute: Any) -> Tables:

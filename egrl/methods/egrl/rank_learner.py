@@ -22,7 +22,7 @@ from egrl.core.method import Context
 from egrl.methods.egrl.config import LearnerConfig
 from egrl.methods.egrl.learner import LEARNER_SOURCE, finite
 from egrl.methods.egrl.ranking import Ranking
-from egrl.methods.rank.gradient import Draws, ScoreGradient, regret
+from egrl.methods.rank.gradient import Draws, ScoreGradient, regret, relative_cost
 from hwsim.problem import Keys, Mapping16
 from policies.network import CONTEXT, LINEAR, NetworkConfig
 from policies.ranker import Rankers
@@ -55,7 +55,7 @@ class RankLearner:
         own, first = _first_network(config, ranking, init, rng)
         self._rankers = Rankers(own, ranking.names, ranking.places.shape[1])
         self._training = ScoreGradient(self._module(own.width, first), config.rank.training)
-        self._least = context.problems[0].baseline.cost
+        self._least = 1.0  # cost over the baseline's
         self._asked = 0
         self._draws: Draws | None = None
         self._metrics: dict[str, float] = {}
@@ -92,12 +92,12 @@ class RankLearner:
     def add(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
         """The least cost of all; a step once its own rollouts are measured."""
         archive = self._context.archive
-        cost = np.where(usable, archive.column("cost")[tickets], np.inf)
+        cost = relative_cost(usable, archive.column("speedup")[tickets])
         self._least = min(self._least, float(cost.min(initial=np.inf)))
         own = cost[archive.sources(tickets) == LEARNER_SOURCE]
         if not len(own) or self._draws is None:
             return
-        losses = regret(own[-len(self._draws.scores) :], self._context.problems[0].baseline.cost, self._least)
+        losses = regret(own[-len(self._draws.scores) :], self._least)
         sigma = self._training.sigma
         norm = self._training.end([self._draws], [losses])
         self._metrics = {"learner_loss": float(losses.mean()), "estimate_norm": norm, "sigma": sigma}

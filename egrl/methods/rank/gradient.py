@@ -34,14 +34,23 @@ CUT, SMALL = 0.5, 0.02
 """Largest log cost over the least one that counts, and what is added to the log gain before its root."""
 
 
-def regret(cost: NDArray[np.float64], baseline: float, least: float) -> NDArray[np.float64]:
-    """The loss float64 [B] of mappings that cost so much, where the baseline does, and the best so far the least.
+def regret(relative: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """The loss float64 [B] of mappings, by their costs over the baseline's, of which `least` is the least so far.
 
     It is the logarithm of cost / least, cut, over the root of what has been gained: what is hard to gain on one problem
     counts beside what is easy on another.
     """
-    weight = (max(float(np.log(baseline / least)), 0.0) + SMALL) ** -0.5
-    return np.asarray(np.minimum(np.log(cost / least), CUT) * weight)
+    weight = (max(-float(np.log(least)), 0.0) + SMALL) ** -0.5
+    return np.asarray(np.minimum(np.log(relative / least), CUT) * weight)
+
+
+def relative_cost(usable: NDArray[np.bool_], speedup: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Costs over the baseline's float64 [B], infinite where nothing ran.
+
+    By speedups, since the baseline of a board is measured: the problem knows what its model says.
+    """
+    ran = usable & (speedup > 0)
+    return np.where(ran, 1.0 / np.where(ran, speedup, 1.0), np.inf)
 
 
 @dataclass

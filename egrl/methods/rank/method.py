@@ -20,7 +20,7 @@ from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
 from egrl.methods.rank.config import RankConfig
-from egrl.methods.rank.gradient import Draws, ScoreGradient, regret
+from egrl.methods.rank.gradient import Draws, ScoreGradient, regret, relative_cost
 from hwsim.capabilities import HasPlacer
 from hwsim.problem import Evaluation, Problem
 from policies.network import CONTEXT, NetworkConfig
@@ -71,7 +71,7 @@ class Rank(Method):
         if init is not None:
             module.begin_with(init, self._rankers.weight_format)
         self._training = ScoreGradient(module, config.training)
-        self._least = np.array([problem.baseline.cost for problem in self._problems])
+        self._least = np.ones(len(self._problems))  # costs over the baseline's
         self._current: _Round | None = None
         self._metrics: dict[str, float] = {}
 
@@ -104,15 +104,14 @@ class Rank(Method):
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Keep the losses of a problem's mappings; after the last problem of a round the network takes a step."""
-        cost = np.where(evaluation.usable, evaluation.cost, np.inf)
+        cost = relative_cost(evaluation.usable, evaluation.speedup)
         index = proposals.problem
         self._least[index] = min(self._least[index], float(cost.min()))
         current = self._current
         if current is None:  # the start
             return
-        base = self._problems[index].baseline.cost
-        current.losses.append(regret(cost[1:], base, self._least[index]))
-        current.own.append(float(base / cost[0]))
+        current.losses.append(regret(cost[1:], self._least[index]))
+        current.own.append(float(1.0 / cost[0]))
         if current.measured:
             self._step(current)
             self._current = None

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+import egrl
 from egrl.core import typed_tables
 from egrl.core.archive import Archive, proposals
 from egrl.core.method import Context
@@ -87,10 +88,25 @@ def test_of_what_others_measured_it_takes_the_least_cost_alone(resnet):
     learner, before = method._learner, flat(method.policy())
     rows = replace(proposals(resnet.baseline.mapping[None], "twin"), ticket=np.arange(1))
     evaluation = resnet.evaluate(rows.mapping, np.zeros(1, np.uint64))
-    method._context.archive.append(rows, replace(evaluation, cost=evaluation.cost / 2))
+    method._context.archive.append(rows, replace(evaluation, speedup=evaluation.speedup * 2))
     learner.add(rows.tickets, evaluation.usable)
-    assert learner._least == float(evaluation.cost[0]) / 2
+    assert learner._least == pytest.approx(0.5)
     assert np.array_equal(flat(method.policy()), before)
+
+
+@pytest.mark.parametrize("method", ["pg", "rank"])
+def test_a_board_of_another_speed_teaches_the_same(method):
+    """The model's seconds of the baseline are not those of a board."""
+    learned = []
+    for factor in (1.0, 4.0):
+        settings = ["method.learner.rank.shipped=false"] if method == "pg" else []
+        search = egrl.Search("alexnet", method=method, seed=0, settings=settings, start="compiler")
+        while search.evaluations < 70:
+            batch = search.ask()
+            search.tell(batch, factor * search.problem.evaluate(batch.proposals.mapping, batch.key).cost)
+        learned.append(flat(search._loop._method.policy()))
+    np.testing.assert_allclose(learned[0], learned[1], rtol=1e-3, atol=1e-5)
+    assert np.isfinite(learned[0]).all()
 
 
 def test_it_goes_on_from_a_checkpoint_within_a_round(resnet):
