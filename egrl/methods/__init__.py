@@ -17,7 +17,7 @@ METHODS: dict[str, MethodEntry] = {
         "a portfolio: its members share the evaluations by what they find",
         definition="EGRL",
         members={
-            "population and learner": "EGRL's Algorithm 2: networks and chromosomes, and a discrete SAC learner",
+            "population and learner": "EGRL's Algorithm 2: networks and chromosomes, and a learner",
             "profile model": "learns what every part of a cost takes; where evaluations have profiles",
             "twin": "learns what the chip file has wrong; where a board measures",
         },

@@ -1,1 +1,1 @@
-"""Algorithm 2 of EGRL: a mixed population and a discrete SAC learner over one archive, or either of them alone."""
+"""Algorithm 2 of EGRL: a mixed population and a learner over one archive, or either of them alone."""
