@@ -23,7 +23,7 @@ METHODS: dict[str, MethodEntry] = {
         },
     ),
     "ea": MethodEntry("egrl.methods.portfolio", "the population of `egrl` alone", definition="EA"),
-    "pg": MethodEntry("egrl.methods.portfolio", "the SAC learner of `egrl` alone", definition="PG"),
+    "pg": MethodEntry("egrl.methods.portfolio", "the learner of `egrl` alone", definition="PG"),
     "rank": MethodEntry(
         "egrl.methods.rank.method",
         "one ranking network, which a placer reads, trained by the gradient of its scores",
