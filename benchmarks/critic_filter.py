@@ -27,7 +27,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
 from egrl.methods.egrl.algorithm2 import Algorithm2
 from egrl.methods.egrl.sac_learner import SacLearner as Learner
-from egrl.methods.portfolio import EGRL, EgrlConfig
+from egrl.methods.named import EGRL, EgrlConfig
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from population.genome import Boltzmann, Child, Individual

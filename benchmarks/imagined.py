@@ -30,7 +30,8 @@ from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
 from egrl.methods.egrl.sac import Transitions
 from egrl.methods.egrl.sac_learner import SacLearner as Learner
-from egrl.methods.portfolio import EGRL, EgrlConfig, Portfolio
+from egrl.methods.named import EGRL, EgrlConfig
+from egrl.methods.portfolio import Portfolio
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load

@@ -39,7 +39,7 @@ from benchmarks.soaking.record import Record
 from benchmarks.soaking.trial import Outcome, Subject, commands, subjects
 
 Part = Callable[[random.Random, Sequence[Subject], int, Path], Iterator[Outcome]]
-LOADED = ("egrl.methods.portfolio", "hwsim.nnpi.problem")
+LOADED = ("egrl.methods.named", "hwsim.nnpi.problem")
 """What takes long to load, and every child needs."""
 SMALL = ("nnpi annealing", "mcm random", "shard annealing")
 """Searches that the small version is made of."""

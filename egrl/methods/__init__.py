@@ -13,7 +13,7 @@ from workloads.references import failed
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
-        "egrl.methods.portfolio",
+        "egrl.methods.named",
         "a portfolio: its members share the evaluations by what they find",
         definition="EGRL",
         members={
@@ -22,8 +22,8 @@ METHODS: dict[str, MethodEntry] = {
             "twin": "learns what the chip file has wrong; where a board measures",
         },
     ),
-    "ea": MethodEntry("egrl.methods.portfolio", "the population of `egrl` alone", definition="EA"),
-    "pg": MethodEntry("egrl.methods.portfolio", "the learner of `egrl` alone", definition="PG"),
+    "ea": MethodEntry("egrl.methods.named", "the population of `egrl` alone", definition="EA"),
+    "pg": MethodEntry("egrl.methods.named", "the learner of `egrl` alone", definition="PG"),
     "rank": MethodEntry(
         "egrl.methods.rank.method",
         "one ranking network, which a placer reads, trained by the gradient of its scores",

@@ -9,7 +9,7 @@ from functools import partial
 from deap import tools
 
 import egrl
-from egrl.methods.portfolio import with_operators
+from egrl.methods.named import with_operators
 from population.operators import Operators
 
 OPERATORS = {

@@ -11,7 +11,7 @@ import pytest
 from deap import tools
 
 import egrl
-from egrl.methods.portfolio import with_operators
+from egrl.methods.named import with_operators
 from population.config import Decisions, EvolutionConfig
 from population.create import create
 from population.genome import Boltzmann, Individual, Network
@@ -125,7 +125,7 @@ def rows(folder):
 ALL = Operators(SPREAD, partial(tools.cxUniform, indpb=0.5), scramble)
 SMALL = ["method.network.width=8", "method.network.depth=1", "method.crossover_prob=0.5"]
 MINE = """from deap import tools
-from egrl.methods.portfolio import with_operators
+from egrl.methods.named import with_operators
 from population.operators import"""
 
 

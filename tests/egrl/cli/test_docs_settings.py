@@ -7,7 +7,7 @@ from functools import reduce
 from pathlib import Path
 
 from egrl.core import typed_tables
-from egrl.methods.portfolio import EgrlConfig
+from egrl.methods.named import EgrlConfig
 
 DOCS = Path(__file__).parents[3] / "docs" / "explanations"
 

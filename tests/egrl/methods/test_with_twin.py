@@ -19,7 +19,8 @@ from egrl.core.loop import search
 from egrl.core.method import Context, Costs
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
-from egrl.methods.portfolio import EgrlConfig, Portfolio, build
+from egrl.methods.named import EgrlConfig, build
+from egrl.methods.portfolio import Portfolio
 from egrl.methods.profile_model.config import ProfileModelConfig
 from egrl.methods.twin import method as twin_method
 from egrl.methods.twin.method import Judged, TwinMember

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 
-import egrl.methods.portfolio  # noqa: F401  (imported once here, not in each child)
+import egrl.methods.named  # noqa: F401  (imported once here, not in each child)
 import hwsim.nnpi.problem  # noqa: F401
 from egrl.cli.main import main
 

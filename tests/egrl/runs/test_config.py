@@ -13,7 +13,7 @@ from annotated_types import Ge
 from egrl import api
 from egrl.core import typed_tables
 from egrl.core.contracts import Budget
-from egrl.methods.portfolio import EgrlConfig
+from egrl.methods.named import EgrlConfig
 from egrl.problems import PROBLEMS
 from egrl.runs import config
 from egrl.runs.config import RunConfig, RunOptions

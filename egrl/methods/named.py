@@ -1,0 +1,160 @@
+"""The portfolios that have names.
+
+    egrl   profile model, twin, and population and learner (Algorithm 2)
+    ea     the population alone, without a learner (EGRL's ablation, section 4)
+    pg     the learner alone (EGRL's ablation, section 4, whose learner is SAC)
+
+The profile model takes turns where evaluations have profiles, the twin where a board measures; in `ea` and `pg` they do
+if settings ask for them. `--preset paper` leaves both out: what remains is Algorithm 2 alone.
+
+`pg` has 21 rollouts per round and, where its learner is SAC, a gradient step per evaluation as in the paper: nobody
+else searches there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from typing_extensions import Doc
+
+from egrl.core.contracts import GENERATION
+from egrl.core.method import Context, Method
+from egrl.core.registry import MethodDefinition, needs_graph
+from egrl.methods.credit import PROFILE_MODEL, TWIN, Member
+from egrl.methods.egrl.algorithm2 import Algorithm2
+from egrl.methods.egrl.config import (
+    PAPER_LEARNER,
+    PAPER_POPULATION,
+    LearnerConfig,
+    PolicyConfig,
+    RankLearnerConfig,
+)
+from egrl.methods.egrl.first_population import Parts
+from egrl.methods.egrl.ranking import names_choices, network_of, ranking_of
+from egrl.methods.portfolio import Entrant, Portfolio
+from egrl.methods.profile_model.choice import profile_model_of
+from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.member import ProfileModelMember
+from hwsim.family import HasFamily
+from policies.network import AUTO
+from population.config import EvolutionConfig
+from population.operators import Operators
+from workloads.errors import InputError
+
+UseTwin = Annotated[
+    Literal["auto", "on", "off"],
+    Doc(
+        '"on": the twin takes turns with population and learner; "off": it does not; "auto": it'
+        " does where a board measures and the problem has a family of models"
+    ),
+]
+OFF = ProfileModelConfig(use="off")
+
+
+@dataclass(frozen=True)
+class PortfolioConfig(PolicyConfig):
+    """Settings of policies, and of the members beside them."""
+
+    twin: UseTwin = "off"
+    profile_model: Annotated[ProfileModelConfig, Doc("see `egrl.methods.profile_model.op_times`")] = OFF
+
+
+@dataclass(frozen=True)
+class EgrlConfig(PortfolioConfig):
+    """Settings of EGRL."""
+
+    evolution: Annotated[EvolutionConfig, Doc("the population")] = field(default_factory=EvolutionConfig)
+    learner: Annotated[LearnerConfig, Doc("the learner")] = field(default_factory=LearnerConfig)
+    twin: UseTwin = "auto"
+    profile_model: Annotated[ProfileModelConfig, Doc("see `egrl.methods.profile_model.op_times`")] = field(
+        default_factory=ProfileModelConfig
+    )
+
+
+@dataclass(frozen=True)
+class EaConfig(PortfolioConfig):
+    """Settings of EA."""
+
+    evolution: Annotated[EvolutionConfig, Doc("the population")] = field(default_factory=EvolutionConfig)
+
+
+@dataclass(frozen=True)
+class PgConfig(PortfolioConfig):
+    """Settings of PG."""
+
+    learner: Annotated[LearnerConfig, Doc("the learner")] = field(
+        default_factory=lambda: LearnerConfig(
+            rank=RankLearnerConfig(rollouts=GENERATION), rollouts=GENERATION, gradient_steps=1.0
+        )
+    )
+
+
+def build(context: Context, config: PortfolioConfig, operators: Operators | None = None) -> Method:
+    """Algorithm 2, or a portfolio of it and of members beside it, as settings and problem have it.
+
+    InputError if the twin is "on" and the problem has no family of models.
+    """
+    core, entrants = algorithm2(context, config, operators), members(context, config)
+    name = " and ".join(part for part in ("population", "learner") if _part(config, part))
+    return Portfolio(context, (name, core), entrants) if entrants else core
+
+
+def _part(config: PortfolioConfig, name: str) -> Any:
+    """The settings of the population or the learner; None of a method without it."""
+    return getattr(config, {"population": "evolution"}.get(name, name), None)
+
+
+def algorithm2(context: Context, config: PortfolioConfig, operators: Operators | None) -> Algorithm2:
+    """Population, learner or both."""
+    problem, readout = context.problems[0], config.readout
+    if readout == "place" and config.network.name == AUTO and names_choices(context.init):
+        readout = "greedy"  # the policy to begin with says how it is read
+    ranking = ranking_of(problem, config.network, readout)
+    network = network_of(problem, config.network, ranking)
+    evolution, learner = _part(config, "population"), _part(config, "learner")
+    return Algorithm2(context, Parts(network, evolution, learner, readout, ranking, operators))
+
+
+def members(context: Context, config: PortfolioConfig) -> list[Entrant]:
+    """Who takes turns with population and learner, in this order."""
+    problem, settings = context.problems[0], config.profile_model
+    found: list[Entrant] = []
+    model = None if settings.use == "off" else profile_model_of(problem, settings)
+    if model is not None:
+        made = partial(ProfileModelMember, model=model, first=settings.first)
+        found.append(Entrant(PROFILE_MODEL, made, lambda _: True))
+    if config.twin == "on" and not isinstance(problem, HasFamily):
+        raise InputError(
+            f"method.twin: expected auto or off, since the problem {problem.about.name} has no family of models,"
+            " found on"
+        )
+    if config.twin != "off":
+        found.append(Entrant(TWIN, _twin, partial(_has_twin, always=config.twin == "on")))
+    return found
+
+
+def _has_twin(context: Context, always: bool) -> bool:
+    """With modelled costs there is nothing for a twin to learn: the simulator is in the family."""
+    # Whether there is a family is asked last: to ask makes one.
+    return always or (context.costs.measured and isinstance(context.problems[0], HasFamily))
+
+
+def _twin(context: Context) -> Member:
+    from egrl.methods.twin.method import TwinMember  # it loads what runs without it need not
+
+    return TwinMember(context)
+
+
+PAPER_ALONE = {"twin": "off", "profile_model.use": "off"}
+EGRL = MethodDefinition(
+    EgrlConfig, build, needs_graph, {**PAPER_POPULATION, **PAPER_LEARNER, **PAPER_ALONE}, takes_policy=True
+)
+EA = MethodDefinition(EaConfig, build, needs_graph, PAPER_POPULATION, takes_policy=True)
+PG = MethodDefinition(PgConfig, build, needs_graph, PAPER_LEARNER, takes_policy=True)
+
+
+def with_operators(operators: Operators) -> MethodDefinition:
+    """EA with operators of DEAP, or your own, for `egrl.search(method=…)` and `--method MODULE:NAME`."""
+    return replace(EA, make=partial(build, operators=operators))
