@@ -44,13 +44,15 @@ EVOLUTION: list[Row] = [
     ("cold start", "cold", ["--start", "cold"]),
     ("--preset paper (the paper's values together)", "paper", ["--preset", "paper"]),
 ]
+SAC = ["--set", "method.readout=greedy"]
+"""Networks that a placer reads have another learner."""
 LEARNER: list[Row] = [
-    EVOLUTION[0],
-    ("no gradient steps", "no-steps", ["--set", "method.gradient_steps=0"]),
-    ("a gradient step in 16 evaluations", "steps-16th", ["--set", "method.gradient_steps=0.0625"]),
-    ("… in 4", "steps-4th", ["--set", "method.gradient_steps=0.25"]),
-    ("a gradient step an evaluation (Table 2)", "steps-1", ["--set", "method.gradient_steps=1"]),
-    ("no imitation", "no-imitation", ["--set", "method.imitation=0.0"]),
+    ("SAC, as it is", "sac", SAC),
+    ("no gradient steps", "no-steps", [*SAC, "--set", "method.gradient_steps=0"]),
+    ("a gradient step in 16 evaluations", "steps-16th", [*SAC, "--set", "method.gradient_steps=0.0625"]),
+    ("… in 4", "steps-4th", [*SAC, "--set", "method.gradient_steps=0.25"]),
+    ("a gradient step an evaluation (Table 2)", "steps-1", [*SAC, "--set", "method.gradient_steps=1"]),
+    ("no imitation", "no-imitation", [*SAC, "--set", "method.imitation=0.0"]),
     ("--preset paper", "paper", ["--preset", "paper"]),
 ]
 

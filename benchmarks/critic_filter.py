@@ -26,7 +26,7 @@ from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
 from egrl.methods.egrl.algorithm2 import Algorithm2
-from egrl.methods.egrl.sac_learner import SacLearner as Learner
+from egrl.methods.egrl.sac_learner import SacLearner
 from egrl.methods.named import EGRL, EgrlConfig
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -39,12 +39,14 @@ from workloads.load import load
 FIRST = 42
 """Two generations: before that the critic has seen next to nothing."""
 MARKS = (100, 200, 500)
+SAC = "method.readout=greedy"
+"""Networks that a placer reads have another learner, without critics."""
 
 
 class Filter(LocalSearch):
     """Makes several children, and keeps the best by the critic."""
 
-    def __init__(self, population: Population, learner: Learner, context: Context, children: int) -> None:
+    def __init__(self, population: Population, learner: SacLearner, context: Context, children: int) -> None:
         super().__init__(population.config, population.decisions, population.operators)
         self._sac, self._context, self._children = learner._sac, context, children
         self._x = torch.as_tensor(policy_fit.observation(context.problems[0]).x)
@@ -81,7 +83,7 @@ def filtered(children: int) -> MethodDefinition:
 
 def measure(problem: NnpiProblem, children: int, seed: int, evals: int, steps: float) -> dict[str, float]:
     """The noise-free speedup, at each mark, of the mapping that measured best so far."""
-    settings = ["method.twin=off", "method.profile_model.use=off", f"method.gradient_steps={steps}"]
+    settings = ["method.twin=off", "method.profile_model.use=off", f"method.gradient_steps={steps}", SAC]
     search = egrl.Search(problem, method=filtered(children), seed=seed, settings=settings)
     reward: list[float] = []
     mapping: list[np.ndarray] = []

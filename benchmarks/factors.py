@@ -19,8 +19,9 @@ the population and the learner of EGRL, which are told one number per evaluation
 Arms: `all` has twin, critic, population and learner; `no-X` is `all` without X; `X` and `X+Y` have these alone;
 `X-frozen` is `all` with X as it is before it has learned: the chip file itself for the twin, the prior for the critic,
 weights as drawn for the learner, selection that does not see costs for the population, networks around a centre that
-does not move for the walk, which is part of the population. `critic-totals` is `all` told no profiles, `twin-totals`
-the twin alone, `twin-frozen-totals` the same without learning.
+does not move for the walk, which is part of the population. `no-migration` and `no-shared-replay` are of data from when
+the learner was SAC: one that ranks neither replays nor migrates. `critic-totals` is `all` told no profiles,
+`twin-totals` the twin alone, `twin-frozen-totals` the same without learning.
 
 Units of the intervals are networks: the mean over the boards of a network is one value. Decided before the first run:
 a part is worth something if the interval of `all` against `no-X` or against `X-frozen` lies above 0; two arms are level
@@ -74,29 +75,27 @@ NO_DATA = 1e3
 
 TWIN, NO_TWIN = "method.twin=on", "method.twin=off"
 CRITIC, NO_CRITIC = "method.profile_model.use=auto", "method.profile_model.use=off"
-STEPS = "method.gradient_steps=0.25"
-"""What the learner does in `egrl`, for the learner alone, too."""
 ARMS: dict[str, tuple[str, ...]] = {
     "all": ("egrl", TWIN, CRITIC),
     "no-twin": ("egrl", NO_TWIN, CRITIC),
     "no-critic": ("egrl", TWIN, NO_CRITIC),
     "no-learner": ("ea", TWIN, CRITIC),
-    "no-population": ("pg", TWIN, CRITIC, STEPS),
+    "no-population": ("pg", TWIN, CRITIC),
     "twin-frozen": ("egrl", TWIN, CRITIC),
     "critic-frozen": ("egrl", TWIN, CRITIC),
-    "learner-frozen": ("egrl", TWIN, CRITIC, "method.gradient_steps=0"),
+    "learner-frozen": ("egrl", TWIN, CRITIC, "method.first_rate=1e-12", "method.last_rate=1e-12"),
     "population-frozen": ("egrl", TWIN, CRITIC),
     "population": ("ea", NO_TWIN, NO_CRITIC),
-    "learner": ("pg", NO_TWIN, NO_CRITIC, STEPS),
+    "learner": ("pg", NO_TWIN, NO_CRITIC),
     "population+learner": ("egrl", NO_TWIN, NO_CRITIC),
     "population+twin": ("ea", TWIN, NO_CRITIC),
     "population+critic": ("ea", NO_TWIN, CRITIC),
-    "learner+twin": ("pg", TWIN, NO_CRITIC, STEPS),
-    "learner+critic": ("pg", NO_TWIN, CRITIC, STEPS),
+    "learner+twin": ("pg", TWIN, NO_CRITIC),
+    "learner+critic": ("pg", NO_TWIN, CRITIC),
     "twin": ("twin",),
     "no-chromosomes": ("egrl", TWIN, CRITIC, "method.boltzmann_fraction=0"),
     "no-networks": ("egrl", TWIN, CRITIC, "method.boltzmann_fraction=1"),
-    "walk-frozen": ("egrl", TWIN, CRITIC, "method.walk.learning_rate=1e-12"),
+    "walk-frozen": ("egrl", TWIN, CRITIC, "method.cma.sigma=1e-9"),
     "no-migration": ("egrl", TWIN, CRITIC, "method.migration=false"),
     "no-shared-replay": ("egrl", TWIN, CRITIC, "method.shared=false"),
     "critic-totals": ("egrl", TWIN, CRITIC),

@@ -29,7 +29,7 @@ from egrl.compare.statistics import paired_interval
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
 from egrl.methods.egrl.sac import Transitions
-from egrl.methods.egrl.sac_learner import SacLearner as Learner
+from egrl.methods.egrl.sac_learner import SacLearner
 from egrl.methods.named import EGRL, EgrlConfig
 from egrl.methods.portfolio import Portfolio
 from hwsim.nnpi.chip import load_chip
@@ -37,6 +37,8 @@ from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load
 
 STEPS, ROLLOUTS = 2, 5
+SAC = "method.readout=greedy"
+"""Networks that a placer reads have another learner, without a replay buffer."""
 BEST = 20
 MOST_MOVES = 8
 ARMS = ("default", "control", "imagined")
@@ -45,7 +47,7 @@ ARMS = ("default", "control", "imagined")
 class Dreams:
     """What replaces half of a learner's minibatches."""
 
-    def __init__(self, method: Portfolio, learner: Learner, context: Context) -> None:
+    def __init__(self, method: Portfolio, learner: SacLearner, context: Context) -> None:
         self._method, self._learner, self._context = method, learner, context
         self._real = learner._transitions
         self._rng = context.generator("dreams")
@@ -97,7 +99,9 @@ MADE: list[Portfolio] = []
 def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -> dict[str, Any]:
     """One arm on one board."""
     bench = Bench(problem, kind, number)
-    more = [] if arm == "default" else [f"method.gradient_steps={STEPS}", f"method.rollouts={ROLLOUTS}"]
+    more = (
+        [SAC] if arm == "default" else [SAC, f"method.gradient_steps={STEPS}", f"method.rollouts={ROLLOUTS}"]
+    )
     search = egrl.Search(problem, method=definition(arm), settings=more, seed=number)
     while search.evaluations < requests:
         batch = search.ask(limit=requests - search.evaluations)

@@ -13,7 +13,8 @@ else searches there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import warnings
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -41,7 +42,7 @@ from hwsim.family import HasFamily
 from policies.network import AUTO
 from population.config import EvolutionConfig
 from population.operators import Operators
-from workloads.errors import InputError
+from workloads.errors import InputError, Notice
 
 UseTwin = Annotated[
     Literal["auto", "on", "off"],
@@ -86,7 +87,7 @@ class PgConfig(PortfolioConfig):
 
     learner: Annotated[LearnerConfig, Doc("the learner")] = field(
         default_factory=lambda: LearnerConfig(
-            rank=RankLearnerConfig(rollouts=GENERATION), rollouts=GENERATION, gradient_steps=1.0
+            rank=RankLearnerConfig(per_round=GENERATION), rollouts=GENERATION, gradient_steps=1.0
         )
     )
 
@@ -114,7 +115,21 @@ def algorithm2(context: Context, config: PortfolioConfig, operators: Operators |
     ranking = ranking_of(problem, config.network, readout)
     network = network_of(problem, config.network, ranking)
     evolution, learner = _part(config, "population"), _part(config, "learner")
+    if learner is not None:
+        _say_what_is_idle(learner, _part(type(config)(), "learner"), ranks=ranking is not None)
     return Algorithm2(context, Parts(network, evolution, learner, readout, ranking, operators))
+
+
+def _say_what_is_idle(given: LearnerConfig, default: LearnerConfig, ranks: bool) -> None:
+    """A notice of settings that were changed, and belong to the learner that the run does not have."""
+    of_rank, of_both = {"rank"}, {"migration"}
+    all_ = {field.name for field in fields(given)} - of_both
+    changed = {name for name in all_ if getattr(given, name) != getattr(default, name)}
+    idle = sorted(changed - of_rank if ranks else changed & of_rank)
+    if idle:
+        which = "which ranks, and not SAC" if ranks else "which is SAC, since nothing places by rank"
+        names = ", ".join(f"method.learner.{name}" for name in idle)
+        warnings.warn(Notice(f"{names}: without effect on this learner, {which}"), stacklevel=2)
 
 
 def members(context: Context, config: PortfolioConfig) -> list[Entrant]:

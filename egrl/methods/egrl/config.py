@@ -85,7 +85,7 @@ class SacConfig:
 class RankLearnerConfig:
     """Settings of the learner whose network ranks."""
 
-    rollouts: Annotated[int, Ge(1), Le(10_000), Doc("mappings that it proposes per round")] = 6
+    per_round: Annotated[int, Ge(1), Le(10_000), Doc("mappings that it proposes per round")] = 6
     shipped: Annotated[
         bool, Doc("if true, it begins with the network that ships, if there is one for such features")
     ] = True
@@ -116,10 +116,7 @@ class LearnerConfig:
         float,
         Ge(0),
         Le(20),
-        Doc(
-            "standard deviation of the noise on the log-probabilities of these mappings; scale of the Gumbel noise on"
-            " the scores of a ranking network (own choice)"
-        ),
+        Doc("standard deviation of the noise on the log-probabilities of these mappings (own choice)"),
     ] = 0.5
     gradient_steps: Annotated[
         float,

@@ -17,7 +17,10 @@ LEARNER_SOURCE = "learner"
 """The source of a learner's own rollouts in the archive."""
 
 
-DIVERGED = "a policy's weights have diverged to values that are not finite; try a smaller method.actor_lr"
+DIVERGED = (
+    "a policy's weights have diverged to values that are not finite; try smaller steps"
+    " (method.actor_lr of SAC, method.first_rate of a learner that ranks)"
+)
 
 
 def finite(values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -47,11 +47,11 @@ class RankLearner:
     ) -> None:
         """For the first problem of `context`.
 
-        It begins with `init`, weights float32 [P] of the population's kind of network, if they are given and of a rule
-        or a context network; else with the shipped network, or with a random one where none ships for such features.
+        It begins with `init`, weights float32 [P] of the population's kind of network, if they are those of a rule or
+        of a context network; else with the shipped network, or with a random one where none ships for such features.
         """
         self.config, self._context, self._ranking = config, context, ranking
-        self.per_round = config.rank.rollouts
+        self.per_round = config.rank.per_round
         own, first = _first_network(config, ranking, init, rng)
         self._rankers = Rankers(own, ranking.names, ranking.places.shape[1])
         self._training = ScoreGradient(self._module(own.width, first), config.rank.training)
@@ -148,13 +148,14 @@ def _first_network(
 ) -> tuple[NetworkConfig, Weights | None]:
     """The kind of network that the learner trains, and its first weights, None if they are to be drawn."""
     heads, population = ranking.places.shape[1], ranking.network
-    found = network(ranking.names, heads) if config.rank.shipped else None
     alike = population.name == CONTEXT
-    if init is None and found is not None and (not alike or population == found.rankers.config):
-        return found.rankers.config, found.weights
     own = population if alike else NetworkConfig(name=CONTEXT, width=config.rank.width)
+    if init is not None and alike:
+        return own, init
     if init is not None and population.name == LINEAR:
-        init = Rankers(own, ranking.names, heads).of_rule(init, rng)
-    elif not alike:
-        init = None
-    return own, init
+        return own, Rankers(own, ranking.names, heads).of_rule(init, rng)
+    # The weights of a network over the graph are of no use here.
+    found = network(ranking.names, heads) if config.rank.shipped else None
+    if found is not None and (not alike or own == found.rankers.config):
+        return found.rankers.config, found.weights
+    return own, None

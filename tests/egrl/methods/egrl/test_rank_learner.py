@@ -20,6 +20,7 @@ from egrl.methods.players import placed_by_network
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from toys import ToyRagged
+from workloads.errors import Notice
 from workloads.load import load
 
 CONTEXT = {"network.name": "context", "network.width": 8}
@@ -57,10 +58,10 @@ def test_networks_that_are_placed_have_the_ranking_learner_and_others_sac(resnet
 
 
 def test_it_begins_with_the_mapping_of_the_shipped_network(resnet):
-    rows = made(resnet, **{"learner.rank.rollouts": 3}).ask()
+    rows = made(resnet, **{"learner.rank.per_round": 3}).ask()
     assert np.array_equal(rows.mapping[0], placed_by_network(resnet, samples=1)[0])
     assert set(rows.source) == {"learner"}
-    other = made(resnet, **{**RANDOM, "learner.rank.rollouts": 3}).ask()
+    other = made(resnet, **{**RANDOM, "learner.rank.per_round": 3}).ask()
     assert not np.array_equal(other.mapping[0], rows.mapping[0])
 
 
@@ -132,3 +133,23 @@ def test_a_policy_to_begin_with_takes_the_place_of_the_shipped_network(resnet):
     stored = made(resnet, **RANDOM, **CONTEXT).policy()
     again = made(resnet, init=stored, **CONTEXT).policy()
     np.testing.assert_allclose(flat(again), flat(stored), rtol=1e-3, atol=1e-4)
+
+
+def test_weights_of_a_network_over_the_graph_leave_it_the_shipped_network(resnet):
+    graph = {"network.name": "sage", "network.width": 8, "network.depth": 1}
+    shipped = made(resnet).ask().mapping[0]
+    weights = made(resnet, "ea", **graph).policy()
+    assert np.array_equal(made(resnet, init=weights, **graph).ask().mapping[0], shipped)
+
+
+def test_settings_of_the_learner_that_a_run_does_not_have_are_named(resnet, recwarn):
+    made(resnet)
+    made(resnet, "egrl")
+    made(ToyRagged(), "egrl")
+    assert not recwarn.list
+    with pytest.warns(
+        Notice, match=r"^method\.learner\.gradient_steps, method\.learner\.shared: without effect"
+    ):
+        made(resnet, "egrl", **{"learner.gradient_steps": 0.5, "learner.shared": False})
+    with pytest.warns(Notice, match=r"^method\.learner\.rank: without effect on this learner, which is SAC"):
+        made(ToyRagged(), "egrl", **{"learner.rank.per_round": 3})
