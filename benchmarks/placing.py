@@ -12,7 +12,8 @@ FOLDER (`placing_network train --without …`) that did without the family; `no-
 after the first generation); `no-chromosomes`; `no-rules` (networks begin around the rule by hand); `greedy`: networks
 and chromosomes as before there was a placer, a Graph U-Net read decision by decision, with a learner and without;
 `graph-unet`, `sage`: ranking networks over the graph; `annealing` from what the first of the rules places. `pg`,
-`pg-sac`: the learner alone, with a placer and without; `cma-scores`, `annealing-scores`: `benchmarks.placing_rivals`.
+`pg-sac`: the learner alone, with a placer and without (`-frozen`: its weights stay, so that it is noise around the
+network that it begins with; `-untrained`: that is a random one; `learner-frozen`: in `egrl`); `cma-scores`, `annealing-scores`: `benchmarks.placing_rivals`.
 
 A line is one search: the best speedup over the default rule at each mark. The table gives means over seeds and networks
 and, for pairs of marks, the mean logarithm of the ratio to `greedy`, its 95 % interval by Student's t over families.
@@ -34,7 +35,7 @@ import egrl
 from benchmarks.lines import Lines
 from benchmarks.placing_network import path_without
 from benchmarks.placing_pairs import TESTED, family_of
-from egrl.methods import players
+from egrl.methods import placed
 from egrl.methods.egrl import rank_learner, ranking
 from egrl.reproduction import mean_interval
 from policies.shipped import ShippedNetwork
@@ -42,6 +43,8 @@ from policies.store import load_policy, ranker_weights, rankers_of
 
 MARKS = (5, 25, 50, 100, 200, 400, 1000, 2100)
 OLD = ("method.readout=greedy", "method.network.name=graph_unet")
+FROZEN = ("method.first_rate=1e-12", "method.last_rate=1e-12")
+UNTRAINED = ("method.shipped=false",)
 ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "egrl": ("egrl", ()),
     "rank": ("rank", ()),
@@ -59,6 +62,10 @@ ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "greedy-no-learner": ("ea", OLD),
     "annealing": ("annealing", ()),
     "pg": ("pg", ()),
+    "pg-frozen": ("pg", FROZEN),
+    "pg-untrained": ("pg", UNTRAINED),
+    "pg-untrained-frozen": ("pg", (*UNTRAINED, *FROZEN)),
+    "learner-frozen": ("egrl", FROZEN),
     "pg-sac": ("pg", OLD),
     "cma-scores": ("benchmarks.placing_rivals:CMA_ON_SCORES", ()),
     "annealing-scores": ("benchmarks.placing_rivals:ANNEALING_ON_SCORES", ()),
@@ -81,7 +88,7 @@ def run(
     off = ["method.profile_model.use=off"] if method == "egrl" else []
     with (
         patch.object(ranking, "rules", lambda *_: own),
-        patch.object(players, "rules", lambda *_: own),
+        patch.object(placed, "rules", lambda *_: own),
         patch.object(rank_learner, "network", lambda *_: network),
     ):
         start = "policy" if arm == "annealing" else "compiler"

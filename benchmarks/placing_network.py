@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.placing_pairs import LEAST, TESTED, chip_of, family_of
 from benchmarks.placing_varied import KINDS, SPREAD, ZOO, Instance, measured, read, write
-from egrl.methods.players import SAMPLES, with_noise
+from egrl.methods.placed import SAMPLES, with_noise
 from egrl.methods.rank.config import RankConfig, ScoreGradientConfig
 from egrl.methods.rank.gradient import ScoreGradient
 from hwsim.nnpi.place_features import FEATURE_NAMES

@@ -15,7 +15,7 @@ from commands import module_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from egrl.methods.players import placed_by_rules
+from egrl.methods.placed import placed_by_rules
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.problem import NnpiProblem

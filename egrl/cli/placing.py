@@ -227,7 +227,7 @@ def place(
     egrl place model.onnx --chip chip.toml -o mapping.json
     """
     from egrl.core import atomic, mapping_file
-    from egrl.methods.players import place
+    from egrl.methods.placed import place
     from egrl.problems import build_problem
 
     written = None if output is None else output_file(output, ".json")

@@ -216,7 +216,7 @@ def check_device(name: str) -> str:
 
 
 def _rules(problem: Problem) -> list[Mapping16]:
-    from egrl.methods.players import first_mappings
+    from egrl.methods.placed import first_mappings
 
     return first_mappings(problem)
 
@@ -227,7 +227,7 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
     if options.start == "compiler":
         return problem.baseline.mapping
     if options.start == "policy":
-        from egrl.methods.players import shipped_mappings
+        from egrl.methods.placed import shipped_mappings
 
         return shipped_mappings(problem, "--start policy")[0][0]
     if options.start == "exact":

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context
 from egrl.methods.credit import PROFILE_MODEL, Member, RoundShare
-from egrl.methods.players import placed_by_rules
+from egrl.methods.placed import placed_by_rules
 from egrl.methods.profile_model.choice import Belief, ProfileModel
 from egrl.methods.profile_model.data import Measured
 from hwsim.family import HasFamily

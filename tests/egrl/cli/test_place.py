@@ -15,7 +15,7 @@ from commands import refuse
 import onnx_models
 from egrl.cli.main import main
 from egrl.core import mapping_file
-from egrl.methods.players import SAMPLES, place, placed_by_network, placed_by_rules, shipped_mappings
+from egrl.methods.placed import SAMPLES, place, placed_by_network, placed_by_rules, shipped_mappings
 from egrl.problems import build_problem
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.problem import NnpiProblem

@@ -8,7 +8,7 @@ from commands import TINY, outcome
 
 import egrl
 from egrl.cli.main import main
-from egrl.methods.players import first_mappings
+from egrl.methods.placed import first_mappings
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.errors import InputError

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 
 from egrl.core.loop import rules_of
-from egrl.methods import players
+from egrl.methods import placed
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load
@@ -15,7 +15,7 @@ from workloads.load import load
 
 def test_first_come_the_baseline_the_best_rules_and_the_best_of_what_rankings_place():
     problem = NnpiProblem(load("resnet50"), load_chip("nnpi"))
-    found = players.first_mappings(problem)
+    found = placed.first_mappings(problem)
     cost = problem.evaluate(np.stack(found), np.zeros(len(found), np.uint64)).cost
     assert np.array_equal(found[0], problem.baseline.mapping)
     assert len({mapping.tobytes() for mapping in found}) == len(found) == 13
@@ -23,11 +23,11 @@ def test_first_come_the_baseline_the_best_rules_and_the_best_of_what_rankings_pl
     assert [mapping.tobytes() in rules for mapping in found] == [True] * 5 + [False] * 8
     assert (np.diff(cost[1:5]) >= 0).all()
     assert (np.diff(cost[5:]) >= 0).all()
-    assert problem.baseline.cost / cost[5] == players.place(problem).speedup
+    assert problem.baseline.cost / cost[5] == placed.place(problem).speedup
 
 
 def test_all_rules_come_first_where_nothing_ships():
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
-    with patch.object(players, "rules", lambda *_: []), patch.object(players, "network", lambda *_: None):
-        found = players.first_mappings(problem)
+    with patch.object(placed, "rules", lambda *_: []), patch.object(placed, "network", lambda *_: None):
+        found = placed.first_mappings(problem)
     assert [mapping.tobytes() for mapping in found] == [mapping.tobytes() for mapping in rules_of(problem)]

@@ -16,7 +16,7 @@ from egrl.methods import find_method
 from egrl.methods.egrl.rank_learner import RankLearner
 from egrl.methods.egrl.ranking import Ranking
 from egrl.methods.egrl.sac_learner import SacLearner
-from egrl.methods.players import placed_by_network
+from egrl.methods.placed import placed_by_network
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from toys import ToyRagged

@@ -14,7 +14,7 @@ from egrl.core.archive import Archive, Proposals, proposals
 from egrl.core.interrupts import Interrupted
 from egrl.core.method import Context, Costs
 from egrl.methods.named import EgrlConfig, build
-from egrl.methods.players import placed_by_rules
+from egrl.methods.placed import placed_by_rules
 from egrl.methods.portfolio import Portfolio
 from egrl.methods.profile_model import member as own
 from egrl.methods.profile_model.accesses import read_accesses
