@@ -7,13 +7,14 @@ Costs are exact, and every search begins with the default rule's mapping. The 24
 For a network of a family the rules of FOLDER (`placing_train folds`) and the network that the learner begins with
 (`placing_network train --without …`) are those for which that family was left out.
 
-Arms: `egrl`; `rank`: one context network alone, from a random start; `rank-trained`: from the one of
-FOLDER (`placing_network train --without …`) that did without the family; `no-learner`; `no-networks` (chromosomes alone
+Arms: `egrl`; `rank`: one context network alone, from a random start; `rank-trained`: from the one of FOLDER
+(`placing_network train --without …`) that did without the family; `no-learner`; `no-networks` (chromosomes alone
 after the first generation); `no-chromosomes`; `no-rules` (networks begin around the rule by hand); `greedy`: networks
 and chromosomes as before there was a placer, a Graph U-Net read decision by decision, with a learner and without;
 `graph-unet`, `sage`: ranking networks over the graph; `annealing` from what the first of the rules places. `pg`,
 `pg-sac`: the learner alone, with a placer and without (`-frozen`: its weights stay, so that it is noise around the
-network that it begins with; `-untrained`: that is a random one; `learner-frozen`: in `egrl`); `cma-scores`, `annealing-scores`: `benchmarks.placing_rivals`.
+network that it begins with; `-untrained`: that is a random one; `learner-frozen`: in `egrl`); `cma-scores`,
+`annealing-scores`: `benchmarks.placing_rivals`.
 
 A line is one search: the best speedup over the default rule at each mark. The table gives means over seeds and networks
 and, for pairs of marks, the mean logarithm of the ratio to `greedy`, its 95 % interval by Student's t over families.
