@@ -58,6 +58,7 @@ class Places:
         features: float32 [T, L, F].
         shape: (N, H).
         edge_index: int64 [2, E], directed edges between nodes (producer, consumer); None: nobody asks for them.
+        offset: memory l is choice l - offset of a decision.
     """
 
     node: NDArray[np.int64]
@@ -65,6 +66,7 @@ class Places:
     features: Floats
     shape: tuple[int, int]
     edge_index: NDArray[np.int64] | None = None
+    offset: int = 0
 
     @cached_property
     def ends(self) -> Floats:
@@ -138,5 +140,5 @@ class Places:
     def probabilities(self, scores: Floats, num_choices: NDArray[np.int16], choices: int) -> Floats:
         """Probabilities float32 [M, N, H, C]: the softmax of the scores [M, T, L] of each decision by itself."""
         logits = np.zeros((len(scores), *self.shape, choices), np.float32)
-        logits[:, self.node, self.head, : scores.shape[2]] = scores
+        logits[:, self.node, self.head, : scores.shape[2] - self.offset] = scores[:, :, self.offset :]
         return boltzmann(logits, np.ones(logits.shape[:-1], np.float32), num_choices)

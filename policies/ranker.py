@@ -32,7 +32,7 @@ MOST_FREE = 0.5
 """Largest share of the prefetch memory that a policy can keep free."""
 BODY_GAIN = 0.1
 """Standard deviation, roughly, of what a fresh network adds to the scores of the rule that it begins with."""
-BY_HAND = {"saved_of_mean": 1.0, "bytes_times_lifetime": -1.0, "one": 0.5}
+BY_HAND = {"saved_of_mean": 1.0, "bytes_times_lifetime": -1.0, "one": 0.5, "distance_by_seconds": -1.0}
 """Coefficients to begin with, if a placer names such features: time saved against room taken."""
 FREE_BY_HAND = -1.0
 SPREAD = 0.5
