@@ -94,4 +94,4 @@ class McmPlacer(Placer):
 def _shares(values: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
     """Float64 [N] that sum up to 1; equal ones of values that are all 0."""
     total = float(values.sum())
-    return values / total if total > 0 else np.full(len(values), 1 / len(values))
+    return np.asarray(values / total) if total > 0 else np.full(len(values), 1 / len(values))
