@@ -26,8 +26,8 @@ from unittest.mock import patch
 import numpy as np
 
 import egrl
+from analysis.intervals import interval_of
 from benchmarks.placing_train import Training, document
-from egrl.compare.statistics import interval_of
 from egrl.methods import placed
 from egrl.methods.egrl import ranking
 from hwsim.mcm.config import McmConfig
