@@ -129,8 +129,8 @@ def _over_families(problems: Sequence[Problem], speedup: Mapping[str, float]) ->
     """What speedups of workloads say of networks of other families.
 
     families: their number; interval: the 95 % interval of the geometric mean over families (ResNets are one), None for
-    one family or where a policy placed nothing; share: of the logarithm of what the best known mappings gain on workloads
-    that have one, the part that the policy gains, None without any.
+    one family or where a policy placed nothing; share: the part of the logarithm of what the best known mappings gain
+    that the policy gains, None where none is known.
     """
     import numpy as np
 
