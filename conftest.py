@@ -9,7 +9,6 @@ from typing import Any
 # As many processes of tests run as there are cores, and each would wait for the others' threads; and PyTorch would
 # start a process per core that compiles. Before libraries are loaded, which look at this once.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"), "1")
-gc.disable()  # what is loaded now stays (`pytest_collection_finish`)
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,6 +38,8 @@ progress.compiling = _as_if_compiled
 # A test cannot pull the plug, so that waiting for the disk, which is a sixth of their time, shows nothing. Processes
 # that tests start do wait; who tests the calls replaces them (`runs/killing.py`, `test_checkpoint.py`).
 os.fsync = lambda handle: None
+
+gc.disable()  # what tests load stays (`pytest_collection_finish`)
 
 
 def pytest_collection_finish() -> None:

@@ -101,7 +101,7 @@ def parse(argv: list[str]) -> click.Context:
 def shortened(argv: list[str]) -> list[str]:
     """The command with small networks and transforms, and a budget of one generation, or of two if a run is resumed.
 
-    The network is ResNet-18 where a page has ResNet-50, which takes longer to solve; as BERT does where a gap is asked for.
+    The network is ResNet-18 where a page has ResNet-50, or BERT and a gap, which take longer to solve.
 
     Reproducing takes minutes at its smallest: here it only says how; the rest is in
     tests/papers/test_egrl.py.

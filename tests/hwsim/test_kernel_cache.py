@@ -164,7 +164,7 @@ def test_a_damaged_file_is_compiled_anew(tmp_path, cache, monkeypatch, damage):
 def test_many_writers_of_one_folder_leave_whole_files(tmp_path):
     def work(number: int) -> None:
         files = kernel_cache._Files(tmp_path, "m.f", "d" * 64)
-        for _ in range(50):
+        for _ in range(10):
             for key in range(3):
                 files.save(("key", key), ("code", key, "x" * 10_000))
                 assert files.load(("key", key)) == ("code", key, "x" * 10_000)
