@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 from test_device import CHIP
@@ -34,7 +34,6 @@ def test_what_the_greedy_player_plays_is_legal(program, chip, drop_backup, look_
 
 
 @given(programs(max_steps=12), chips(), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
 def test_what_the_random_player_plays_is_legal_and_decided_by_its_draws(program, chip, seed):
     assume(playable(program))
     game = MmapGame(build_tables(program, chip), GRANULE)
