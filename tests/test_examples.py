@@ -29,7 +29,6 @@ PROGRAMS = {
     "quickstart/search.py": ["bert", "1"],
     "own_chip/own_chip.py": ["resnet18", "edge", "42"],
     "twin/save_measurements.py": ["alexnet", "30"],
-    "mmap_gym/play.py": ["rnn_2"],
     "network/own_network.py": ["alexnet", "42"],
     "operators/operators.py": ["alexnet", "42"],
     "transfer/transfer.py": ["resnet50", "resnet18,resnet34,vgg16", "1"],

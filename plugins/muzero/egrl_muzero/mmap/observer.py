@@ -1,25 +1,15 @@
 """The observation of games, batched: the state representation of the MMapGame paper, section 4.3.1.
 
-`hwsim/mmap/view/parts.py` has the settings, columns, shapes and ranges; `tests/hwsim/mmap/observe_twin.py` is the
-same in plain Python.
+`parts.py` beside this file has the settings, columns, shapes and ranges, and the deviations;
+`plugins/muzero/tests/mmap/observe_twin.py` is the same in plain Python.
 
-Deviations: those of `hwsim/mmap/view/parts.py`. Where the paper is silent: a window of n steps around the present one
-begins n // 2 steps before it. A cell of the map or of the profile is occupied if any granule of it is, at any of its
-steps, so that a free cell is free throughout. The next buffers are the next decisions; buffers without a size are none.
-
-The observation of decisions: the columns of buffers and of actions, and of the game as a whole.
-
-Each kernel fills one row of a batch, of a game that is not over.
-
-The observation of fast memory: its map and profile, offsets, what copies may take, and what is held.
+Where the paper is silent: a window of n steps around the present one begins n // 2 steps before it. A cell of the map
+or of the profile is occupied if any granule of it is, at any of its steps, so that a free cell is free throughout. The
+next buffers are the next decisions; buffers without a size are none.
 
 Each kernel fills one row of a batch, of a game that is not over. Every interval that is placed begins at or before the
 present step. So those that reach into a window of steps are found by their last steps and by the list of outputs that
 are still there, as in `hwsim/mmap/rules/state.py`.
-
-The arrays of an observation while they are filled, what of them is the same in every state, and scales.
-
-`hwsim/mmap/view/parts.py` has shapes, columns and ranges.
 """
 
 from __future__ import annotations
@@ -29,14 +19,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from egrl_muzero.mmap.parts import (
+    ACTION,
+    ARRAYS,
+    BUFFER,
+    GLOBAL,
+    LIMIT,
+    LOSS,
+    SCHEMA_VERSION,
+    Part,
+    View,
+    parts,
+)
 from hwsim.jit import kernel
+from hwsim.mmap.game import MmapGame
 from hwsim.mmap.observation import SECONDS_SCALE, SIZE_SCALE, STEPS_SCALE
 from hwsim.mmap.rules.moves import is_over
 from hwsim.mmap.rules.outcome import Outcome, outcome_of
 from hwsim.mmap.rules.state import DROPPED, PLACED, GameState, Words, find_held, new_words, state_of
 from hwsim.mmap.tables import Tables, instruction_s
-from hwsim.mmap.view.parts import ACTION, BUFFER, GLOBAL, LIMIT, LOSS, Part, parts
-from hwsim.stepwise import View
 
 _NONE_IS_MINUS_ONE = ("buffer_ids", "supply", "offsets")
 
@@ -65,6 +66,20 @@ class Observer:
         arrays: Any = list((seen if self.view.held else seen | none).values())
         _observe_all(self._tables, self._fixed, states, Arrays(*arrays), new_words(self._tables))
         return seen
+
+
+class SeenGame(MmapGame):
+    """The MMapGame as an agent sees it; `observer` looks at its states, as much as a `View` says."""
+
+    arrays, view_schema = ARRAYS, SCHEMA_VERSION
+
+    def __init__(self, game: MmapGame, view: View) -> None:
+        super().__init__(game.tables, game.granule_bytes)
+        self.observer = Observer(game.tables, view)
+
+    def observe(self, state: GameState) -> dict[str, NDArray[Any]]:
+        """What the agent sees of B games, arrays [B, …]: `observer.parts` has names, shapes, dtypes and ranges."""
+        return self.observer.observe(state)
 
 
 @kernel
@@ -309,7 +324,7 @@ class Fixed(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """The arrays to fill, [B, …], in the order of `hwsim.mmap.view.parts.parts`.
+    """The arrays to fill, [B, …], in the order of `parts.parts`.
 
     `held` and `losses` have no cells where they are not shown.
     """
