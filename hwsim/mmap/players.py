@@ -8,8 +8,6 @@ grid and keeps the best return: one number for room and one for copies, however 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +23,6 @@ from hwsim.mmap.rules.state import (
     NO_COPY,
     GameState,
     Words,
-    copy_state,
     new_states,
     new_words,
     state_of,
@@ -35,25 +32,7 @@ from hwsim.problem import Floats, Mapping16
 
 ROOM_PRICES = (0.0, 0.03, 0.06, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 COPY_PRICES = (0.0, 0.1, 0.25, 0.5)
-"""The grid of `best_greedy`, in the units of `GreedyConfig`."""
-
-
-@dataclass(frozen=True)
-class GreedyConfig:
-    """Settings of the greedy player.
-
-    Attributes:
-        room_price: of a granule for a second; 1 = all of fast memory, held for as long as the program takes from HBM,
-            costs the most that fast memory can save.
-        copy_price: seconds that a copy must save for each second that it takes.
-        look_ahead: moves that are played by the prices alone after each legal action before actions are compared;
-            0 compares what the actions themselves are worth. Each look-ahead copies the game: for programs of up to
-            some thousand buffers.
-    """
-
-    room_price: float = 0.35
-    copy_price: float = 0.1
-    look_ahead: int = 0
+"""The grid of `best_greedy`, in the units of `greedy`."""
 
 
 def random_legal(game: MmapGame, draws: Floats) -> PlayedGames:
@@ -68,22 +47,26 @@ def random_legal(game: MmapGame, draws: Floats) -> PlayedGames:
     return game.play(played)
 
 
-def greedy(game: MmapGame, config: GreedyConfig | None = None) -> Mapping16:
-    """int16 [N], what the greedy player plays; -1 if there is no decision or the game was lost before it."""
-    given = config or GreedyConfig()
-    worth = _worth(game.tables, given)
-    states, words = new_states(game.tables, 2), new_words(game.tables)
-    own, scratch = state_of(states, 0), state_of(states, 1)
-    _play_greedily(game.tables, own, scratch, worth, given.look_ahead, words)
-    return np.asarray(own.buffer["action"], np.int16)
+def greedy(game: MmapGame, room_price: float = 0.35, copy_price: float = 0.1) -> Mapping16:
+    """int16 [N], what the greedy player plays; -1 if there is no decision or the game was lost before it.
+
+    Args:
+        game: what is played.
+        room_price: of a granule for a second; 1 = all of fast memory, held for as long as the program takes from HBM,
+            costs the most that fast memory can save.
+        copy_price: seconds that a copy must save for each second that it takes.
+    """
+    worth = _worth(game.tables, room_price, copy_price)
+    state = state_of(new_states(game.tables, 1), 0)
+    _play_greedily(game.tables, state, worth, new_words(game.tables))
+    return np.asarray(state.buffer["action"], np.int16)
 
 
-def best_greedy(game: MmapGame, value: Callable[[PlayedGames], Floats] | None = None) -> Mapping16:
-    """int16 [N], the game with the best return, or the greatest `value` [B], of those at all prices of the grid."""
-    rows = np.stack([greedy(game, GreedyConfig(room, copy)) for room in ROOM_PRICES for copy in COPY_PRICES])
-    played = game.play(rows)
-    found = -played.cost_s if value is None else value(played)
-    best: Mapping16 = rows[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]
+def best_greedy(game: MmapGame) -> Mapping16:
+    """int16 [N], the game with the best return of those at all prices of the grid."""
+    rows = np.stack([greedy(game, room, copy) for room in ROOM_PRICES for copy in COPY_PRICES])
+    cost_s = game.play(rows).cost_s
+    best: Mapping16 = rows[int(np.argmin(np.where(np.isnan(cost_s), np.inf, cost_s)))]
     return best
 
 
@@ -105,9 +88,9 @@ class Worth(NamedTuple):
     copy_price: float
 
 
-def _worth(tables: Tables, config: GreedyConfig) -> Worth:
-    room_price_s = config.room_price * tables.most_s / (tables.capacity * max(tables.none_s, 1e-300))
-    return Worth(savings_s(tables), _later_uses(tables), begins_s(tables), room_price_s, config.copy_price)
+def _worth(tables: Tables, room_price: float, copy_price: float) -> Worth:
+    room_price_s = room_price * tables.most_s / (tables.capacity * max(tables.none_s, 1e-300))
+    return Worth(savings_s(tables), _later_uses(tables), begins_s(tables), room_price_s, copy_price)
 
 
 @kernel
@@ -189,46 +172,11 @@ def _best(tables: Tables, state: GameState, worth: Worth, words: Words) -> tuple
 
 
 @kernel
-def _best_ahead(
-    tables: Tables, state: GameState, scratch: GameState, worth: Worth, moves: int, words: Words
-) -> tuple[int, Outcome]:
-    """The action after which it and `moves` moves by the prices are worth most, -1 at a dead end."""
-    best, best_outcome, best_s = -1, outcome_of(tables, state, DROP, words), -np.inf
-    for action in (NO_COPY, DROP, COPY):
-        outcome = outcome_of(tables, state, action, words)
-        if not outcome.legal:
-            continue
-        value_s = _value_s(tables, state, worth, action, outcome)
-        copy_state(state, scratch)
-        play(tables, scratch, action, outcome)
-        for _ in range(moves):
-            if is_over(tables, scratch):
-                break
-            following, its_outcome, more_s = _best(tables, scratch, worth, words)
-            # An action that leads to a dead end is taken only where all others do, too.
-            if following < 0:
-                value_s = -np.inf
-                break
-            value_s += more_s
-            play(tables, scratch, following, its_outcome)
-        if best < 0 or value_s > best_s:
-            best, best_outcome, best_s = action, outcome, value_s
-    return best, best_outcome
-
-
-@kernel
-def _play_greedily(
-    tables: Tables, state: GameState, scratch: GameState, worth: Worth, look_ahead: int, words: Words
-) -> None:
-    """Play a game by the prices; `scratch` is for looking ahead."""
+def _play_greedily(tables: Tables, state: GameState, worth: Worth, words: Words) -> None:
+    """Play a game by the prices."""
     restart(tables, state)
-    restart(tables, scratch)
     while not is_over(tables, state):
-        if look_ahead > 0:
-            action, outcome = _best_ahead(tables, state, scratch, worth, look_ahead, words)
-        else:
-            action, outcome, _ = _best(tables, state, worth, words)
-        # Looking ahead plays in `scratch`, so that `state` is still where the action was chosen.
+        action, outcome, _ = _best(tables, state, worth, words)
         if action < 0:
             leave_dead_end(tables, state)
         else:
