@@ -69,7 +69,7 @@ def embedding_figure(
     names: Sequence[str],
     distances: Distances,
     title: str,
-    baseline_name: str = "the compiler",
+    baseline_name: str = "the baseline",
 ) -> Figure:
     """Competitive mappings as open markers, best ones as filled, a shape and colour a run, an arrow to the compiler's.
 

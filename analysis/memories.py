@@ -91,7 +91,7 @@ def shifts(
     return found
 
 
-def shift_figure(found: Sequence[Shift], title: str, baseline_name: str = "the compiler") -> Figure:
+def shift_figure(found: Sequence[Shift], title: str, baseline_name: str = "the baseline") -> Figure:
     """A column of two matrices a head: shares of tensors above, of bytes below; each row adds up to one."""
     most = max(len(shift.memories) for shift in found)
     cell_in = 0.62 if most <= 4 else 0.5

@@ -10,6 +10,9 @@ next buffers are the next decisions; buffers without a size are none.
 Each kernel fills one row of a batch, of a game that is not over. Every interval that is placed begins at or before the
 present step. So those that reach into a window of steps are found by their last steps and by the list of outputs that
 are still there, as in `hwsim/mmap/rules/state.py`.
+
+A tensor is *held* if it lies in fast memory, nothing was placed over it, and it has uses to come: a NoCopy at its next
+use makes it stay, and what is placed over it takes that chance away.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from hwsim.mmap.game import MmapGame
 from hwsim.mmap.observation import SECONDS_SCALE, SIZE_SCALE, STEPS_SCALE
 from hwsim.mmap.rules.moves import is_over
 from hwsim.mmap.rules.outcome import Outcome, outcome_of
-from hwsim.mmap.rules.state import DROPPED, PLACED, GameState, Words, find_held, new_words, state_of
+from hwsim.mmap.rules.state import DROPPED, PLACED, GameState, Words, is_clear, mark, new_words, state_of
 from hwsim.mmap.tables import Tables, instruction_s
 
 _NONE_IS_MINUS_ONE = ("buffer_ids", "supply", "offsets")
@@ -93,11 +96,66 @@ def _observe_all(tables: Tables, fixed: Fixed, states: GameState, arrays: Arrays
         fill_memory(tables, fixed, state, arrays, row)
         fill_supply(tables, state, arrays, row)
         # `words` is scratch for both: what is held must be known before the actions' outcomes are worked out.
-        held = find_held(tables, state, fixed.next_use, fixed.held, words)
+        held = _find_held(tables, state, fixed.next_use, fixed.held, words)
         fill_held(tables, state, held, arrays, row)
         fill_actions(tables, fixed, state, held, arrays, row, words)
         fill_game(fixed, state, arrays, row)
         fill_offsets(tables, fixed, state, arrays, row)
+
+
+@kernel
+def _use_to_come(next_use: NDArray[np.int32], b: int, cursor: int) -> int:
+    """The first decision on the tensor of buffer b from the cursor on; N: there is none."""
+    # N is never below the cursor, so the chain of uses always ends.
+    while b < cursor:
+        b = next_use[b]
+    return b
+
+
+@kernel
+def _find_held(
+    tables: Tables, state: GameState, next_use: NDArray[np.int32], steps: int, words: Words
+) -> NDArray[np.int32]:
+    """Next uses int32 [K] of the held tensors whose last interval ended within so many steps, latest first.
+
+    `next_use` int32 [N] is the next decision on each buffer's tensor. A tensor counts as covered by members of its own
+    alias group, too.
+    """
+    found = np.empty(len(tables.ready) if steps > 0 else 0, np.int32)
+    if steps == 0:
+        return found
+    # Time runs backwards, and `words` has the granules of all intervals that end later than the one looked at: a
+    # tensor is still there if none of its granules is taken.
+    count, cursor, end = 0, state.game[0].cursor, len(tables.buffer)
+    now = tables.buffer[cursor].step
+    words[:] = np.uint64(0)
+    # What ends past the present step lies there now.
+    for k in range(state.game[0].active):
+        other = state.buffer[k].active
+        if state.buffer[other].last <= now:
+            continue
+        coming = _use_to_come(next_use, other, cursor)
+        if coming < end:
+            found[count] = coming
+            count += 1
+        mark(words, state.buffer[other].offset, tables.buffer[other].granules)
+    for t in range(now, max(now - steps, -1), -1):
+        other = state.step[t].ends_at
+        while other >= 0:
+            tensor = state.tensor[tables.buffer[other].tensor]
+            # Only a tensor's latest interval says where it lies.
+            if tensor.last == t and is_clear(words, tensor.offset, tables.buffer[other].granules):
+                coming = _use_to_come(next_use, other, cursor)
+                if coming < end and count < len(found):
+                    found[count] = coming
+                    count += 1
+            other = state.buffer[other].also_ends
+        # Marked after all of them were looked at: intervals that end at one step do not cover each other.
+        other = state.step[t].ends_at
+        while other >= 0:
+            mark(words, state.buffer[other].offset, tables.buffer[other].granules)
+            other = state.buffer[other].also_ends
+    return found[:count]
 
 
 @kernel
