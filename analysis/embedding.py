@@ -1,6 +1,7 @@
-"""Mappings in two dimensions by UMAP (McInnes, Healy, Melville 2018): two groups, the compiler's (EGRL, Figure 5).
+"""Mappings in two dimensions by UMAP (McInnes, Healy, Melville 2018): two groups and the baseline's (EGRL, Figure 5).
 
-Two groups of a search's mappings, compiler-competitive and best, and how far apart they lie (EGRL, Section 5).
+The groups are a search's competitive mappings, about as fast as the baseline's, and its best; how far apart they lie is
+measured (EGRL, Section 5).
 
 Deviations:
 - The paper collects mappings "when" a run reaches the compiler's speed, and says no more: here the first ones, in the

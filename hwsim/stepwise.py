@@ -141,12 +141,9 @@ class Derivation(ABC):
 
     Attributes:
         root: the empty plan.
-        by_domains: whether the graph is the problem's decisions, one after another, each with the choices that the
-            problem's solver leaves, and no derivation by rules of its own.
     """
 
     root: Hashable
-    by_domains: bool = False
 
     @abstractmethod
     def successors(self, vertex: Hashable) -> Sequence[Hashable]:
@@ -212,26 +209,3 @@ class RuledDerivation(Derivation):
     @abstractmethod
     def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
         """The plans int16 [N, H] of a part that are made of the `kept` plans of other parts, each once."""
-
-
-class OrderedDerivation(Derivation):
-    """A derivation that makes D decisions one after another, always in the same order.
-
-    Attributes:
-        counts: int64 [D], how many choices each has.
-    """
-
-    counts: NDArray[np.int64]
-
-    @abstractmethod
-    def drawn(
-        self, vertex: Hashable, probabilities: NDArray[np.float64], rng: np.random.Generator
-    ) -> Mapping16 | None:
-        """int16 [N, H] of a complete plan below a vertex; None if there is none.
-
-        The decisions that are left are drawn from float64 [D, C], as far as what was decided before allows.
-        """
-
-    @abstractmethod
-    def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
-        """int64 [D], the choices of one mapping [N, H]."""
