@@ -19,9 +19,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from egrl_muzero.mmap.random_play import random_legal
 from hwsim.mmap.chip import Chip, load_chip
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
-from hwsim.mmap.players import best_greedy, greedy, random_legal
+from hwsim.mmap.players import best_greedy, greedy
 from hwsim.mmap.problem import MmapProblem
 from workloads.load import load_program
 from workloads.programs import program_names

@@ -1,9 +1,9 @@
-"""Simple players of the game: any legal action, and the one that is worth most at a price of room and of copies.
+"""A simple player of the game: it takes the action that is worth most at a price of room and of copies.
 
-Source: the random player is the one of table 2 of the MMapGame paper. The greedy one is ours: fast memory and
-copies are scarce, so that a placement is worth what it saves less the room that it holds and the copy that it
-takes, at prices (Lagrange multipliers) that are the same for the whole program. `best_greedy` tries prices on a
-grid and keeps the best return: one number for room and one for copies, however long the program is.
+It is ours, not the paper's: fast memory and copies are scarce, so that a placement is worth what it saves less the room
+that it holds and the copy that it takes, at prices (Lagrange multipliers) that are the same for the whole program.
+`best_greedy` tries prices on a grid and keeps the best return: one number for room and one for copies, however long the
+program is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.game import MmapGame, PlayedGames
+from hwsim.mmap.game import MmapGame
 from hwsim.mmap.rules.moves import is_over, leave_dead_end, play, restart
 from hwsim.mmap.rules.outcome import Outcome, outcome_of
 from hwsim.mmap.rules.state import (
@@ -33,18 +33,6 @@ from hwsim.problem import Floats, Mapping16
 ROOM_PRICES = (0.0, 0.03, 0.06, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 COPY_PRICES = (0.0, 0.1, 0.25, 0.5)
 """The grid of `best_greedy`, in the units of `greedy`."""
-
-
-def random_legal(game: MmapGame, draws: Floats) -> PlayedGames:
-    """Games in which every legal action is as likely as the others; draws: float64 [B, N] from [0, 1), one a
-    buffer.
-    """
-    words, state = new_words(game.tables), state_of(new_states(game.tables, 1), 0)
-    played = np.empty(draws.shape, np.int16)
-    for row, draw in enumerate(np.ascontiguousarray(draws, np.float64)):
-        _play_random(game.tables, state, draw, words)
-        played[row] = state.buffer["action"]
-    return game.play(played)
 
 
 def greedy(game: MmapGame, room_price: float = 0.35, copy_price: float = 0.1) -> Mapping16:
@@ -104,29 +92,6 @@ def _later_uses(tables: Tables) -> NDArray[np.int32]:
         later_use[b] = seen[tensor]
         seen[tensor] = b
     return later_use
-
-
-@kernel
-def _play_random(tables: Tables, state: GameState, draw: Floats, words: Words) -> None:
-    """Play a game in which the draw [N] of each buffer selects one of its legal actions."""
-    restart(tables, state)
-    while not is_over(tables, state):
-        legal = 0
-        for action in range(3):
-            if outcome_of(tables, state, action, words).legal:
-                legal += 1
-        if legal == 0:
-            leave_dead_end(tables, state)
-            continue
-        # After a dead end a buffer is decided again by the same draw, maybe among fewer actions.
-        skip = int(draw[state.game[0].cursor] * legal)
-        for action in range(3):
-            outcome = outcome_of(tables, state, action, words)
-            if outcome.legal:
-                if skip == 0:
-                    play(tables, state, action, outcome)
-                    break
-                skip -= 1
 
 
 @kernel

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 from test_device import CHIP
@@ -14,7 +14,7 @@ from test_device import program as uses_of
 
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
-from hwsim.mmap.players import best_greedy, greedy, random_legal
+from hwsim.mmap.players import best_greedy, greedy
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.tables import build_tables
 from workloads.load import load_program
@@ -31,24 +31,6 @@ def test_what_the_greedy_player_plays_is_legal(program, chip, drop_backup, price
     if not np.isnan(played.cost_s[0]):
         np.testing.assert_array_equal(played.action[0], action)
         assert played.resets[0] == 0
-
-
-@given(programs(max_steps=12), chips(), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
-def test_what_the_random_player_plays_is_legal_and_decided_by_its_draws(program, chip, seed):
-    assume(playable(program))
-    game = MmapGame(build_tables(program, chip), GRANULE)
-    draws = np.random.default_rng(seed).random((3, len(program)))
-    played = random_legal(game, draws)
-    np.testing.assert_array_equal(game.play(played.action).action, played.action)
-    np.testing.assert_array_equal(random_legal(game, draws[1:]).action, played.action[1:])
-
-
-def test_the_random_player_takes_each_legal_action_equally_often():
-    game = MmapGame(build_tables(uses_of([(0, 1, 0), (0, 3, 0)], [100] * 4, [64]), CHIP), 16)
-    first, second = random_legal(game, np.random.default_rng(0).random((6000, 2))).action.T
-    np.testing.assert_allclose(np.bincount(first, minlength=3) / 6000, [1 / 2, 1 / 2, 0], atol=0.03)
-    np.testing.assert_allclose(np.bincount(second[first == COPY]) / 3000, [1 / 3, 1 / 3, 1 / 3], atol=0.04)
 
 
 def test_room_goes_to_what_saves_more_for_the_time_that_it_is_held():
@@ -70,9 +52,7 @@ def test_a_copy_must_be_worth_its_price():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["alexnet_train_batch_32", "rnn_3"])
-def test_the_greedy_player_beats_random_games_and_comes_near_the_heuristic(name):
+def test_the_greedy_player_comes_near_the_heuristic(name):
     problem = MmapProblem(load_program(name), load_chip("tpuv4i"))
     found = problem.evaluate(best_greedy(problem.game)[None, :, None], np.zeros(1, np.uint64))
-    random = random_legal(problem.game, np.random.default_rng(0).random((10, len(problem.space.nodes))))
-    assert found.cost[0] < 0.9 * random.latency_s.min()
     assert found.speedup[0] > 0.95
