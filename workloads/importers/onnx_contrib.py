@@ -373,8 +373,7 @@ def _same(op: str) -> Write:
     """The op of ONNX with these inputs and attributes."""
 
     def write(call: Call) -> str:
-        given = {key: value for key, value in call.attributes.items() if not isinstance(value, np.ndarray)}
-        return call.add(op, *call.proto.input, like=call.input(0), **given)
+        return call.add(op, *call.proto.input, like=call.input(0), **call.attributes)
 
     return write
 

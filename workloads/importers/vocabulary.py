@@ -9,6 +9,12 @@ from __future__ import annotations
 from workloads.importers.ir import Node
 from workloads.zoo.vector_ops import VECTOR_OPS
 
+
+def words(text: str) -> frozenset[str]:
+    """The names in a text."""
+    return frozenset(text.split())
+
+
 VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "BitCast"})
 """Ops whose output is their first input in another shape: no bytes move."""
 
@@ -183,6 +189,13 @@ MOVERS: dict[str, str] = {
     "TopK": "other",
 }
 """Ops that move elements, one operation an element, and their kinds."""
+
+COMPUTED = words(
+    "Add Sub Mul Div Max Min Mod Pow Equal Less LessOrEqual Greater GreaterOrEqual And Or Not Where Identity Neg Abs "
+    "Floor Ceil Round Sqrt Cast ReduceProd ReduceSum ReduceMax ReduceMin Concat Gather Transpose Squeeze Unsqueeze "
+    "Reshape Slice Split Range Expand ConstantOfShape Constant"
+)
+"""What models compute shapes, masks and indices with: harmless ops, whose results on small constants are followed."""
 
 FUSABLE = frozenset(ELEMENTWISE) | frozenset(ACTIVATIONS) | {"BatchNormalization"}
 """What can be the tail of an op before it."""
