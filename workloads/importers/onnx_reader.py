@@ -174,7 +174,7 @@ class Reader:
         """Let `name` mean a tensor that there is; what the file states of it counts where its shape is not known."""
         stated = self.stated_shape(name)
         if tensor in self.tensors and self.tensors[tensor].shape is None and stated is not None:
-            self.put(tensor, stated, self.types[tensor].tensor_type.elem_type)
+            self.put(tensor, stated, self.kind(tensor))
         self.scope[name] = tensor
 
     def node(self, proto: Any, newest: bool = False) -> list[Node]:
@@ -257,7 +257,7 @@ class Reader:
         shapes = [self.tensors[name].shape for name in node.inputs]
         given = [shape for shape in shapes if shape is not None]
         shape = einsum_shape(node.text("equation"), given) if len(given) == len(shapes) else None
-        self.put(node.outputs[0], shape, self.types[node.inputs[0]].tensor_type.elem_type)
+        self.put(node.outputs[0], shape, self.kind(node.inputs[0]))
 
     def _unknown_body(self, node: Node, graphs: list[Any]) -> Body:
         """The graphs inside a node of which nobody knows how often they run."""
@@ -303,6 +303,10 @@ class Reader:
         """The shape of the tensor called `name`; None where it is not known or there is no such tensor."""
         tensor = self.tensors.get(self.scope.get(name, ""))
         return None if tensor is None else tensor.shape
+
+    def kind(self, tensor: str) -> int:
+        """ONNX's number of the type of a tensor of the whole model."""
+        return int(self.types[tensor].tensor_type.elem_type)
 
     def stated_shape(self, name: str) -> Shape | None:
         """What the file states of the shape of an output that is still to be written."""
