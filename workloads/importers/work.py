@@ -11,19 +11,16 @@ from workloads.importers.contraction import agree, as_one, contract, einsum, mat
 from workloads.importers.fold import Folded
 from workloads.importers.ir import Node, Shape
 from workloads.importers.vocabulary import (
-    ACTIVATIONS,
     CONVOLUTIONS,
-    ELEMENTWISE,
     GLOBAL_POOLS,
+    KINDS,
     LOOKUPS,
     MOVERS,
-    NORMS,
+    PASSES,
     POOLS,
     PRODUCTS,
     RECURRENT,
     REDUCTIONS,
-    SAMPLERS,
-    SOFTMAXES,
     TRANSFORMS,
     is_known,
 )
@@ -64,18 +61,7 @@ def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
     if op in REDUCTIONS or op in GLOBAL_POOLS:
         spatial = is_image(node.inputs[0]) and len(tensors[node.outputs[0]].shape or ()) in (2, 4)
         return "pool" if spatial or op in GLOBAL_POOLS else "reduce"
-    for members, kind in (
-        (RECURRENT, "recurrent"),
-        (NORMS, "norm"),
-        (SOFTMAXES, "softmax"),
-        (ACTIVATIONS, "activation"),
-        (ELEMENTWISE, "elementwise"),
-        (POOLS, "pool"),
-        (SAMPLERS, "pool"),
-    ):
-        if op in members:
-            return kind
-    return MOVERS.get(op, "other")
+    return KINDS.get(op, "other")
 
 
 def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
@@ -89,9 +75,8 @@ def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
         return _beside_products(node, folded)
     if is_bias(node, cluster, folded):
         return 0
-    for table in (ELEMENTWISE, ACTIVATIONS, NORMS, SOFTMAXES, SAMPLERS):
-        if op in table:
-            return table[op] * outputs
+    if op in PASSES:
+        return PASSES[op] * outputs
     if op in TRANSFORMS:
         return (
             5 * outputs // 2 * max(1, max(folded.shape_of(node.outputs[0])[:-1], default=1).bit_length() - 1)

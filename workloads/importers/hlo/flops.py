@@ -19,25 +19,21 @@ from dataclasses import dataclass, field, replace
 
 from workloads.importers.hlo.parse import Computation, Node, array, dimension, numbers, operand
 from workloads.importers.hlo.scan import Array, Fault, Shape, leaves
+from workloads.importers.vocabulary import words
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-VIEWS = _words(
+VIEWS = words(
     "tuple get-tuple-element bitcast optimization-barrier opt-barrier add-dependency domain get-dimension-size "
     "set-dimension-size after-all parameter constant"
 )
 """They define no value of their own in memory (parameters and constants: no instruction)."""
-MOVES = VIEWS | _words(
+MOVES = VIEWS | words(
     "copy convert broadcast transpose reshape dynamic-reshape slice dynamic-slice dynamic-update-slice concatenate pad "
     "gather iota reverse bitcast-convert copy-start copy-done send send-done recv recv-done infeed outfeed all-gather "
     "all-to-all collective-permute collective-broadcast ragged-all-to-all partition-id replica-id "
     "rng-get-and-update-state"
 )
 """They compute nothing."""
-ELEMENTWISE = _words(
+ELEMENTWISE = words(
     "abs add and atan2 cbrt ceil clamp clz compare complex cosine cosh acos acosh asin asinh atanh count-leading-zeros "
     "divide erf exponential exponential-minus-one floor imag is-finite log log-plus-one logistic maximum minimum "
     "multiply negate not or popcnt power real reduce-precision remainder rng rng-bit-generator "
