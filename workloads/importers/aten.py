@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.importers.aten_products import MAYBE, PACKED, SIZES, sizes
+from workloads.importers.aten_products import CHAINS, MAYBE, PACKED, SIZES, chain, sizes
 from workloads.importers.ir import Node, Tensor
 from workloads.importers.vocabulary import RECURRENT
 
@@ -219,6 +219,7 @@ ALIASES = frozenset(name for names in _ALIASES.values() for name in names.split(
 OPS: dict[str, str] = {
     **{name: name.capitalize() for name in _SAME_NAMES.split()},
     **dict.fromkeys(SIZES, "MatMul"),
+    **dict.fromkeys(CHAINS, "Einsum"),
     **{name: op for table in (_ALIASES, _NAMES) for op, names in table.items() for name in names.split()},
 }
 """ATen's op -> ONNX's."""
@@ -277,6 +278,8 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         attributes["perm"] = _permutation(call, tensors)
     if op == "Gemm":
         attributes["transB"] = int(name == "linear")
+    if name in CHAINS:
+        attributes["equation"] = chain([tensors[each].shape or () for each in inputs])
     if "bag" in name:
         attributes["in_bags"] = 1
     if op in RECURRENT:

@@ -20,14 +20,12 @@ from typing import Any
 
 from workloads.errors import InputError
 from workloads.importers.aten import ALIASES, DROPPED, Call, Ref, node_of, targets_of
-from workloads.importers.aten_products import Tree, cheapest
 from workloads.importers.ir import Body, Node, Shape, Tensor, all_nodes
 from workloads.importers.work import products_of
 
 MAX_DEPTH = 50
 """Graphs inside of graphs."""
 HIGHER_ORDER = "higher_order."
-CHAINS = frozenset({"linalg_multi_dot", "chain_matmul"})
 SLICING = frozenset({"scan", "map", "map_impl"})
 """Loops that run once for each slice of an operand."""
 LOOPS = SLICING | {"while_loop", "associative_scan"}
@@ -129,34 +127,13 @@ class Writer:
         )
         for name, target in zip(made, targets[len(targets) - len(made) :], strict=True):
             self.tensors[name] = replace(self.tensors[target], constant=False)
-        if call.op in CHAINS:
-            self._chain(call)
-        else:
-            self.nodes.append(node_of(call, self.tensors))
+        self.nodes.append(node_of(call, self.tensors))
         for target, output in zip(targets, call.outputs, strict=False):
             self.storages.write(target, output)
         shared = next(iter(call.arguments.values()), None)
         if not targets and call.op.removesuffix("_") in ALIASES and isinstance(shared, Ref):
             for output in call.outputs:
                 self.storages.share(output, shared.name)
-
-    def _chain(self, call: Call) -> None:
-        """The product of a list of matrices, in the cheapest order."""
-        (matrices,) = call.arguments.values()
-        tree = cheapest([self.tensors[matrix.name].shape or () for matrix in matrices])
-        self._product(tree, [matrix.name for matrix in matrices], call.outputs[0])
-
-    def _product(self, tree: Tree, matrices: list[str], output: str) -> str:
-        if isinstance(tree, int):
-            return matrices[tree]
-        inputs = [self._product(side, matrices, f"{output}.{at}") for at, side in enumerate(tree)]
-        first, second = (self.tensors[name] for name in inputs)
-        if output not in self.tensors:
-            self.tensors[output] = replace(
-                first, shape=(*(first.shape or ())[:-1], *(second.shape or ())[1:]), constant=False
-            )
-        self.nodes.append(Node(output, "MatMul", tuple(inputs), (output,)))
-        return output
 
     def _present(self, value: Any) -> Any:
         if isinstance(value, Ref):
