@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from workloads.importers.aten_products import CHAINS, MAYBE, PACKED, SIZES, chain, sizes
@@ -280,6 +281,8 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         attributes["transB"] = int(name == "linear")
     if name in CHAINS:
         attributes["equation"] = chain([tensors[each].shape or () for each in inputs])
+    if name in ("index_put", "index_fill"):
+        attributes["put"] = _put(call, tensors)
     if "bag" in name:
         attributes["in_bags"] = 1
     if op in RECURRENT:
@@ -308,6 +311,18 @@ def _recurrent_inputs(call: Call, first: list[str]) -> list[str]:
     matrices = _refs(call.arguments.get("params", cell))
     states = _refs(call.arguments.get("hx"))
     return [*first, *matrices[:3], "", *states, *matrices[3:]]
+
+
+def _put(call: Call, tensors: Mapping[str, Tensor]) -> int:
+    """Elements that a call writes at indices; all of them where these are a mask."""
+    written, given = call.arguments["self"].name, call.arguments.get("indices", [call.arguments.get("index")])
+    shape, axes = list(tensors[written].shape or ()), call.arguments.get("dim", 0)
+    indices = [tensors[each.name] if isinstance(each, Ref) else None for each in given]
+    if any(each is not None and each.element_bytes == 1 for each in indices):
+        return prod(shape)
+    for axis, each in enumerate(indices, start=axes):
+        shape[axis] = shape[axis] if each is None else 1
+    return prod(shape) * max((each.elements for each in indices if each is not None), default=1)
 
 
 def _refs(value: Any) -> list[str]:

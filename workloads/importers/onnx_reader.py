@@ -72,7 +72,10 @@ class Reader:
         remarks = tuple(
             says.format(names=name_list(list(dict.fromkeys(who)))) for says, who in self.remarks.items()
         )
-        return ModelGraph(graph.name, nodes, self.tensors, names, outputs, remarks, called)
+        # A cache is handed in and out: a runtime gives both the same memory.
+        shapes = {self.tensors[name].shape for name in outputs}
+        states = frozenset(name for name in names if self.tensors[name].shape in shapes)
+        return ModelGraph(graph.name, nodes, self.tensors, names, outputs, remarks, called, states)
 
     def body(
         self, graph: Any, name: str, given: Sequence[str], held: dict[str, str] | None = None

@@ -119,7 +119,16 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     missing = next((name for name in kept if name not in tensors), None)
     if missing is not None:
         raise InputError(f"{file}: expected a tensor called {missing!r}, found none")
-    return ModelGraph("", tuple(writer.nodes), tensors, (*given, *changed), kept, tuple(writer.remarks))
+    inputs, states = (*given, *changed), frozenset((*changed, *writer.storages.written))
+    return ModelGraph(
+        "",
+        tuple(writer.nodes),
+        tensors,
+        inputs,
+        kept,
+        tuple(writer.remarks),
+        states=states.intersection(inputs),
+    )
 
 
 def _on_states(written: list[str], tensors: Mapping[str, Tensor]) -> list[str]:

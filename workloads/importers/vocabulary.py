@@ -150,6 +150,14 @@ KINDS: dict[str, str] = {
 }
 """Known op -> its kind, of `workloads.workload.KINDS`, as far as the op alone says it."""
 
+_SCATTERED = ((0, 0, -1),)
+PLACED: dict[str, tuple[tuple[int, int, int], ...]] = {
+    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), _SCATTERED),
+    "TensorScatter": ((0, 0, 1),),
+    "Attention": ((1, 4, 1), (2, 5, 2)),
+}
+"""Ops that put elements into a tensor that is there: (output, input that it was before, input that is put in), each."""
+
 COMPUTED = words(
     "Add Sub Mul Div Max Min Mod Pow Equal Less LessOrEqual Greater GreaterOrEqual And Or Not Where Identity Neg Abs "
     "Floor Ceil Round Sqrt Cast ReduceProd ReduceSum ReduceMax ReduceMin Concat Gather Transpose Squeeze Unsqueeze "

@@ -67,7 +67,7 @@ def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
 def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
     """Element operations of one node of those that run as one op."""
     tensors, op = folded.graph.tensors, node.op
-    outputs = sum(tensors[name].elements for name in node.outputs if name)
+    outputs = sum(folded.written(name) for name in node.outputs if name)
     inputs = max((tensors[name].elements for name in node.inputs if name), default=0)
     if node.body is not None:
         return node.body.times * sum(vector_ops(each, (each,), folded) for each in node.body.nodes)
@@ -232,18 +232,6 @@ def has_matrices(node: Node, folded: Folded, guessed: Container[str]) -> bool:
     shapes = [(folded.is_constant(name), folded.shape_of(name)) for name in node.inputs if name]
     matrices = [constant for constant, shape in shapes if sum(size > 1 for size in shape) > 1]
     return any(matrices) or len(matrices) > 1
-
-
-PART_WRITERS = frozenset({"Scatter", "ScatterElements", "ScatterND", "TensorScatter"})
-
-
-def writes_a_part(node: Node, folded: Folded) -> bool:
-    """Whether a node puts new elements, at most half of all, into a tensor that is there: a row into a cache, say."""
-    tensors = folded.graph.tensors
-    if node.op in PART_WRITERS:
-        return 2 * tensors[node.inputs[-1]].elements <= tensors[node.outputs[0]].elements
-    caches = [tensors[name].elements for name in node.outputs[1:] if name] if node.op == "Attention" else []
-    return max(caches, default=0) >= 2 * tensors[node.input(1)].elements if caches else False
 
 
 def _convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
