@@ -111,7 +111,7 @@ def shortened(argv: list[str]) -> list[str]:
         return [*argv, "--help"]
     if argv[0] == "pretrain":
         gens = argv.index("--gens") + 1
-        small = ["--set", "method.width=8"] if "rank" in argv else SMALL[:-4]
+        small = ["--set", "method.network.width=8"] if "rank" in argv else SMALL[:-4]
         return [*argv[:gens], "1", *argv[gens + 1 :], *small]
     if argv[0] == "simplify":
         return [*argv, "--evals", "600"]

@@ -172,7 +172,7 @@ def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path
 def test_a_ranking_network_is_trained_on_drawn_chips_too_in_two_sittings_as_in_one(tmp_path, capsys):
     small = [
         "--set",
-        "method.width=8",
+        "method.network.width=8",
         "--set",
         "method.samples=4",
         "--set",
