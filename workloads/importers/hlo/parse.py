@@ -54,6 +54,10 @@ class Computation:
         found = [node for node in self.nodes if node.opcode == "parameter"]
         return sorted(found, key=lambda node: int(node.literal))
 
+    def operands(self, node: Node) -> list[Node]:
+        """What one of its instructions reads."""
+        return [self.by_name[name] for name in node.operands]
+
 
 Alias = tuple[tuple[int, ...], int, tuple[int, ...]]
 """(path in the result, number of a parameter, path in it)."""
