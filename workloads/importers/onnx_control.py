@@ -14,8 +14,8 @@ from typing import Any
 
 from workloads.importers.ir import Body, Node, Shape
 from workloads.importers.onnx_call import INT64, Call, Unknown, known, writer
-from workloads.importers.onnx_reader import Reader, Writer, graphs_of, name_of
-from workloads.importers.work import products_of
+from workloads.importers.onnx_reader import Writer, graphs_of, name_of
+from workloads.importers.work import dearest
 
 MAX_TRIPS = 1_000_000
 """A larger limit of a loop says only that it has none."""
@@ -31,7 +31,7 @@ def _if(call: Call) -> Sequence[str]:
     if condition is not None and condition.size == 1:
         taken = ["then_branch" if condition.item() else "else_branch"]
     read = [call.reader.body(graphs[name], f"{name_of(call.proto)}/{name}", ()) for name in taken]
-    nodes, outputs = max(read, key=lambda each: _work(call.reader, each[0]))
+    nodes, outputs = read[dearest([nodes for nodes, _ in read], call.reader.tensors)]
     if len(read) > 1:
         call.reader.remark(
             "If whose condition depends on data ({names}): counted as the larger branch, nothing of the other",
@@ -39,17 +39,6 @@ def _if(call: Call) -> Sequence[str]:
         )
     call.nodes += nodes
     return outputs
-
-
-def _work(reader: Reader, nodes: Sequence[Node]) -> tuple[int, int]:
-    """(multiply-accumulates, elements of what is read) of the nodes of a branch."""
-    tensors = reader.tensors
-    macs = [
-        gemm.macs
-        for node in nodes
-        for gemm in products_of(node, lambda name: tensors[name].shape or ()) or ()
-    ]
-    return sum(macs), sum(tensors[name].elements for node in nodes for name in node.inputs if name)
 
 
 def _loop(call: Call) -> Sequence[str]:

@@ -21,7 +21,7 @@ from typing import Any
 from workloads.errors import InputError
 from workloads.importers.aten import ALIASES, DROPPED, Call, Ref, node_of, targets_of
 from workloads.importers.ir import Body, Node, Shape, Tensor, all_nodes
-from workloads.importers.work import products_of
+from workloads.importers.work import dearest
 
 MAX_DEPTH = 50
 """Graphs inside of graphs."""
@@ -171,18 +171,16 @@ class Writer:
     def _branches(self, call: Call, bodies: list[Inner], operands: list[Any]) -> list[str]:
         """The larger one is written; the constants of the other are held by the choice."""
         given = list(_flat(operands))
-        written: list[tuple[int, list[Node], list[str]]] = []
+        written: list[tuple[list[Node], list[str]]] = []
         for at, body in enumerate(bodies):
             pairs = zip(_inputs(body), given, strict=True)
             names = {inner: outer.name for inner, outer in pairs if inner and isinstance(outer, Ref)}
-            nodes, outputs = self._apart(body, names, f"{call.name}.{at}.")
-            gemms = [gemm for node in nodes for gemm in products_of(node, self._shape) or ()]
-            written.append((sum(gemm.macs for gemm in gemms), nodes, outputs))
-        _, nodes, outputs = max(written, key=lambda branch: branch[0])
+            written.append(self._apart(body, names, f"{call.name}.{at}."))
+        nodes, outputs = written[dearest([nodes for nodes, _ in written], self.tensors)]
         self.nodes += nodes
         self.remarks[f"{call.name} depends on data: counted as its branch of more products"] = None
         read = {name for node in all_nodes(nodes) for name in node.inputs}
-        others = (name for _, rest, _ in written for node in all_nodes(rest) for name in node.inputs)
+        others = (name for rest, _ in written for node in all_nodes(rest) for name in node.inputs)
         spared = dict.fromkeys(name for name in others if name in self.constants and name not in read)
         condition = [value.name for value in list(call.arguments.values())[:1] if isinstance(value, Ref)]
         for output, chosen in zip(call.outputs, outputs, strict=True):

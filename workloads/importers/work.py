@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import prod
 
 from workloads.importers.contraction import agree, as_one, contract, einsum, matmul, summed
 from workloads.importers.fold import Folded
-from workloads.importers.ir import Node, Shape
+from workloads.importers.ir import Node, Shape, Tensor
 from workloads.importers.vocabulary import (
     CONVOLUTIONS,
     GLOBAL_POOLS,
@@ -201,6 +201,19 @@ def products_of(node: Node, shape: ShapeOf) -> list[Gemm] | None:
         return find(node, shape) if find is not None else []
     except (IndexError, KeyError, ValueError, ZeroDivisionError):
         return None
+
+
+def dearest(branches: Sequence[Sequence[Node]], tensors: Mapping[str, Tensor]) -> int:
+    """Which of several lists of nodes has the most products; of equal ones that which reads the most."""
+
+    def work(nodes: Sequence[Node]) -> tuple[int, int]:
+        found = (products_of(node, lambda name: tensors[name].shape or ()) or () for node in nodes)
+        read = (name for node in nodes for name in node.inputs if name)
+        return sum(gemm.macs for gemms in found for gemm in gemms), sum(
+            tensors[name].elements for name in read
+        )
+
+    return max(range(len(branches)), key=lambda at: work(branches[at]))
 
 
 def unknown_work(node: Node, folded: Folded, guessed: Container[str]) -> list[str]:

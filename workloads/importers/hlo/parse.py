@@ -22,6 +22,7 @@ _INSTRUCTION = re.compile(r"\s*(?:ROOT\s+)?%?[A-Za-z_][\w.\-]*\s*=\s")
 _ALIAS = re.compile(r"\{\s*([\d,\s]*)\}:\s*\(\s*(\d{1,9})\s*,\s*\{\s*([\d,\s]*)\}")
 _PATH = re.compile(r"\s*(?:\d{1,9}\s*(?:,\s*\d{1,9}\s*)*)?")
 _OPERAND_SHAPE = re.compile(r"\(|[a-z][a-z0-9]*\[")
+_TABLE = re.compile(r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\s*\n(?:.+\n)*", re.MULTILINE)
 _UNREAD = ("metadata", "sharding", "frontend_attributes", "statistics")
 MAX_LITERAL = 40
 """Characters of a constant that are kept."""
@@ -81,7 +82,7 @@ def parse(text: str, where: str) -> Module:
     try:
         return reader.module()
     except Fault as fault:
-        cut = reader.at >= len(text) and "cut off" not in str(fault)
+        cut = reader.at >= len(reader.text) and "cut off" not in str(fault)
         hint = ", on the last line: cut off?" if cut else ""
         raise InputError(f"{where}: line {reader.number}: {fault}{hint}") from None
     except RecursionError:
@@ -92,7 +93,7 @@ def parse(text: str, where: str) -> Module:
 
 class _Reader:
     def __init__(self, text: str, where: str) -> None:
-        self.text = text
+        self.text = _TABLE.sub(lambda table: "\n" * table[0].count("\n"), text)
         self.where = where
         self.at = 0
         self.number = 0
@@ -144,14 +145,6 @@ class _Reader:
         while (line := self.line()) is not None:
             head = _COMPUTATION.match(line)
             if head is None or not line.rstrip().endswith("{"):
-                if line.split("=")[0].strip() in (
-                    "FileNames",
-                    "FunctionNames",
-                    "FileLocations",
-                    "StackFrames",
-                ):
-                    self._table()
-                    continue
                 raise Fault(f"expected a computation, found {Line(line).here()}")
             number = self.number
             computation = self.computation(head[2])
@@ -167,13 +160,6 @@ class _Reader:
         if entry is None:
             raise Fault("expected an ENTRY computation, found the end: the text is cut off")
         return Module(found[1], computations, entry, aliases)
-
-    def _table(self) -> None:
-        """Skip a table of source locations: up to an empty line."""
-        end = self.text.find("\n\n", self.at)
-        skipped = self.text[self.at : end if end >= 0 else len(self.text)]
-        self.at += len(skipped)
-        self._next += skipped.count("\n")
 
     def computation(self, name: str) -> Computation:
         by_name: dict[str, Node] = {}
