@@ -245,6 +245,8 @@ _ORDER = {
 }
 """Arguments in ONNX's order, where it is another; of a copy the target is only written."""
 
+_SUMMING = frozenset({"scatter_add", "index_add"})
+"""Ops that write sums with what was there."""
 _UNREAD = {"copy": "self"}
 _WRITING = frozenset(f"__i{name}__" for name in ("and", "or", "xor", "lshift", "rshift"))
 
@@ -281,8 +283,8 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         attributes["transB"] = int(name == "linear")
     if name in CHAINS:
         attributes["equation"] = chain([tensors[each].shape or () for each in inputs])
-    if name in ("index_put", "index_fill"):
-        attributes["put"] = _put(call, tensors)
+    if op == "ScatterElements":
+        attributes |= _placing(call, name, tensors)
     if "bag" in name:
         attributes["in_bags"] = 1
     if op in RECURRENT:
@@ -311,6 +313,15 @@ def _recurrent_inputs(call: Call, first: list[str]) -> list[str]:
     matrices = _refs(call.arguments.get("params", cell))
     states = _refs(call.arguments.get("hx"))
     return [*first, *matrices[:3], "", *states, *matrices[3:]]
+
+
+def _placing(call: Call, name: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """What a call puts into a tensor: whether it adds to what was there, how many elements where they are repeated."""
+    sums = name in _SUMMING or call.arguments.get("accumulate") is True or "reduce" in call.arguments
+    found: dict[str, Any] = {"reduction": "add" if sums else "none"}
+    if name in ("index_put", "index_fill"):
+        found["put"] = _put(call, tensors)
+    return found
 
 
 def _put(call: Call, tensors: Mapping[str, Tensor]) -> int:

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from workloads.importers.fold import Folded
+from workloads.importers.fold import Folded, Part
 from workloads.importers.ir import ModelGraph, Node, Shape
 from workloads.importers.vocabulary import (
     ACTIVATIONS,
@@ -209,11 +209,10 @@ class _Lowering:
         """What is read of earlier ops, and bytes from outside; a tensor that is read twice by an op counts once."""
         inside = {output for node in cluster for output in node.outputs}
         whole: dict[str, int] = {}
-        for read in dict.fromkeys(read for node in cluster for read in self._data(node)):
-            for part in self.folded.pieces(read):
-                if part.base not in inside and not self.folded.is_constant(read):
-                    limit = self.folded.written(part.base)
-                    whole[part.base] = min(limit, whole.get(part.base, 0) + part.elements)
+        for part in self._pieces(cluster):
+            if part.base not in inside:
+                limit = self.folded.written(part.base)
+                whole[part.base] = min(limit, whole.get(part.base, 0) + part.elements)
         edges: dict[str, float] = {}
         external = 0.0
         for base, elements in whole.items():
@@ -223,6 +222,17 @@ class _Lowering:
             else:
                 external += size
         return tuple(Edge(source, ceil(size)) for source, size in edges.items()), ceil(external)
+
+    def _pieces(self, cluster: Cluster) -> Iterator[Part]:
+        """What is read, constants left out."""
+        for read in dict.fromkeys(read for node in cluster for read in self._data(node)):
+            if not self.folded.is_constant(read):
+                yield from self.folded.pieces(read)
+        placed = self.folded.placed.get(cluster[0].output(0))
+        if (
+            placed is not None and cluster[0].text("reduction", "none") != "none"
+        ):  # a sum into rows reads them
+            yield Part(self.folded.part(placed.into).base, placed.elements)
 
     def _data(self, node: Node) -> list[str]:
         """What a node reads; what it only puts elements into is not read."""

@@ -161,3 +161,15 @@ def test_what_an_op_made_is_copied_where_another_reads_it_as_it_was(tmp_path):
     ops = read(net.save(tmp_path / "net.onnx", "t2", "t3")).workload.ops
     assert [op.output_bytes for op in ops] == [64 * 64, 64 * 64, 64 * 64, 64 * 32]
     assert sum(each.read_bytes for each in ops[1].inputs) == 64 * 64
+
+
+def test_a_row_that_is_added_to_one_of_a_cache_reads_that_too(tmp_path):
+    at = np.zeros((1, 1, 16), np.int64)
+    write, _ = scattered(tmp_path, "ScatterElements", at, axis=1, reduction="add").workload.ops
+    assert (write.output_bytes, write.external_bytes) == (64, 2 * 64)
+
+    def added(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return cache.index_add_(1, at, x)
+
+    write, _ = rows(from_torch(Step(added), (torch.zeros(2, 1, 16), torch.tensor([5]))).workload)
+    assert write == (ROW, 2 * ROW + 8, 0)
