@@ -136,7 +136,11 @@ def _placements(folded: Folded) -> tuple[dict[str, Placed], frozenset[str]]:
     """What takes a place where it lies, by output, and the outputs that are copies into which at most half is put."""
     graph, placed, copied = folded.graph, dict[str, Placed](), set[str]()
     last = {folded.part(name).base: at for at, node in enumerate(graph.nodes) for name in node.inputs if name}
-    needed = {folded.part(name).base for name in graph.outputs} | (set(graph.inputs) - graph.states)
+    results = {folded.part(name).base for name in graph.outputs}
+    handed = set(results)  # with what was put into it on the way
+    for node in reversed(graph.nodes):
+        handed |= {folded.part(each.into).base for made, each in _put(node, folded) if made in handed}
+    needed = results | set(graph.inputs) - (graph.states & handed)
     for at, node in enumerate(graph.nodes):
         for made, each in _put(node, folded):
             old, new = folded.part(each.into), graph.tensors[made].elements

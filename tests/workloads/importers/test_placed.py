@@ -137,6 +137,13 @@ def test_a_row_that_is_scattered_into_a_cache_of_onnx_is_all_that_moves(name, tm
     assert copied.output_bytes == 64 * 64 or product.output_bytes == 64 * 64
 
 
+def test_an_input_of_onnx_that_is_not_handed_out_is_copied(tmp_path):
+    net = Net(x=[64, 16], row=[1, 16])
+    net.add("MatMul", net.add("ScatterND", "x", net.value(np.array([[0]])), "row"), net.weight(16, 16))
+    copied, _ = read(net.save(tmp_path / "net.onnx", "t1")).workload.ops
+    assert (copied.output_bytes, copied.external_bytes) == (64 * 64, 65 * 64)
+
+
 def test_rows_that_are_written_one_after_another_are_read_where_they_are(tmp_path):
     net = Net(x=[64, 16], row=[1, 16])
     cache = net.add("Relu", "x")
