@@ -416,7 +416,8 @@ class Reader:
 
     def _is_beside(self, attribute: Any) -> bool:
         """Whether the values of an attribute lie in another file."""
-        return bool(attribute.t.data_location == self.onnx.TensorProto.EXTERNAL)
+        tensors = attribute.t, attribute.sparse_tensor.values, attribute.sparse_tensor.indices
+        return any(tensor.data_location == self.onnx.TensorProto.EXTERNAL for tensor in tensors)
 
     def _array(self, tensor: Any) -> NDArray[Any] | None:
         if tensor.data_location == self.onnx.TensorProto.EXTERNAL:
