@@ -371,16 +371,11 @@ def _permutation(call: Call, tensors: Mapping[str, Tensor]) -> list[int]:
     if isinstance(dims, list | tuple) and len(dims) == rank:
         return [int(d) % rank for d in dims]
     order = list(range(rank))
-    if call.op in ("mT", "adjoint") and rank > 1:
-        first, second = rank - 2, rank - 1
-    else:
-        keys = ("dim0", "axis0"), ("dim1", "axis1")
-        pair = [
-            next((call.arguments[k] for k in names if isinstance(call.arguments.get(k), int)), None)
-            for names in keys
-        ]
-        if pair[0] is None or pair[1] is None or not rank:
-            return list(reversed(order))
-        first, second = pair[0] % rank, pair[1] % rank
+    pair = [call.arguments.get(f"dim{at}", call.arguments.get(f"axis{at}")) for at in (0, 1)]
+    if call.op in ("mT", "adjoint"):
+        pair = [-2, -1]
+    if rank < 2 or not all(isinstance(axis, int) for axis in pair):
+        return order[::-1]
+    first, second = (axis % rank for axis in pair)
     order[first], order[second] = order[second], order[first]
     return order
