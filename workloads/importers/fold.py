@@ -210,10 +210,8 @@ class _Fold:
             same = (self.one_width and source.is_float) or source.element_bytes == output.element_bytes
             return same and source.is_float == output.is_float
         if node.op == "Transpose":
-            shape, order = (
-                source.shape or (),
-                node.integers("perm") or tuple(reversed(range(len(source.shape or ())))),
-            )
+            shape = source.shape or ()
+            order = node.integers("perm") or range(len(shape))[::-1]
             moved = [axis for axis in order if axis < len(shape) and shape[axis] != 1]
             return moved == sorted(moved)
         if node.op == "Gather":

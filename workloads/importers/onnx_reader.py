@@ -371,15 +371,11 @@ class Reader:
         return found
 
     def _output(self, name: str, found: Any, value: NDArray[Any] | None, constant: bool) -> None:
-        stated = self.stated.get(name)
-        shape = value.shape if value is not None else self._shape(found)
-        shape = shape if shape is not None else self._shape(stated)
-        kind = next(
-            (t.tensor_type.elem_type for t in (found, stated) if t is not None and t.tensor_type.elem_type),
-            None,
-        )
-        if kind is None:
-            kind = INT64 if value is not None and value.dtype == np.int64 else 1
+        types = [type_ for type_ in (found, self.stated.get(name)) if type_ is not None]
+        shapes = (value.shape if value is not None else None, *map(self._shape, types))
+        shape = next((each for each in shapes if each is not None), None)
+        kinds = (type_.tensor_type.elem_type for type_ in types)
+        kind = next(filter(None, kinds), INT64 if value is not None and value.dtype == np.int64 else 1)
         self.put(name, shape, kind, constant=constant or value is not None, value=value)
 
     def _shape(self, type_: Any) -> Shape | None:

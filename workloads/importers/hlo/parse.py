@@ -146,17 +146,12 @@ class _Reader:
             head = _COMPUTATION.match(line)
             if head is None or not line.rstrip().endswith("{"):
                 raise Fault(f"expected a computation, found {Line(line).here()}")
-            number = self.number
-            computation = self.computation(head[2])
             if head[2] in computations:
-                self.number = number
                 raise Fault(f"expected a new name of a computation, found {head[2]!r} again")
-            computations[head[2]] = computation
-            if head[1]:
-                if entry is not None:
-                    self.number = number
-                    raise Fault("expected one ENTRY computation, found another")
-                entry = computation
+            if head[1] and entry is not None:
+                raise Fault("expected one ENTRY computation, found another")
+            computations[head[2]] = self.computation(head[2])
+            entry = computations[head[2]] if head[1] else entry
         if entry is None:
             raise Fault("expected an ENTRY computation, found the end: the text is cut off")
         return Module(found[1], computations, entry, aliases)
