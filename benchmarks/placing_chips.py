@@ -26,8 +26,8 @@ from unittest.mock import patch
 import numpy as np
 
 import egrl
+from analysis.intervals import interval_of
 from benchmarks.placing_train import Training, document
-from egrl.compare.statistics import interval_of
 from egrl.methods import placed
 from egrl.methods.egrl import ranking
 from hwsim.mcm.config import McmConfig
@@ -41,7 +41,7 @@ from workloads.load import load
 from workloads.zoo.mcm87 import MCM87, split
 
 LEAST = 0.005
-SOLVE_S = 5.0
+SOLVE_S, ROUNDS = 1.0, 150
 AT = (21, 50, 126, 252, 504)
 ALONE = ("method.twin=off", "method.profile_model.use=off")
 ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -200,9 +200,8 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, default=504)
     given = parser.parse_args()
     if given.what == "train":
-        training = Training(
-            pairs(split().training, True), given.workers, by_hand(FEATURE_NAMES, 1).astype(np.float64)
-        )
+        hand = by_hand(FEATURE_NAMES, 1).astype(np.float64)
+        training = Training(pairs(split().training, True), given.workers, hand, ROUNDS)
         given.output.write_text(document(training.rules(given.rules), FEATURE_NAMES, 1))
     elif given.what == "once":
         path = given.file or Path("policies/rules/mcm.json")

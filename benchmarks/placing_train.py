@@ -122,11 +122,11 @@ def additions(regret: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
 class Training:
     """Candidates of all pairs, and their regrets on all pairs."""
 
-    def __init__(self, pairs: Pairs, workers: int, hand: np.ndarray = BY_HAND) -> None:
-        """`hand`: the rule float64 [P] that climbs begin at."""
-        self.pairs, self._hand = pairs, hand
+    def __init__(self, pairs: Pairs, workers: int, hand: np.ndarray = BY_HAND, rounds: int = ROUNDS) -> None:
+        """`hand`: the rule float64 [P] that climbs begin at; `rounds`: of the climb to the first rule."""
+        self.pairs, self._hand, self._rounds = pairs, hand, rounds
         self.family = np.array([pair.family for pair in pairs])
-        starts = [best_alone(pairs, hand), hand]
+        starts = [best_alone(pairs, hand, rounds), hand]
         with ProcessPoolExecutor(workers) as pool:
             found = list(pool.map(partial(candidates_of, starts=starts), pairs, chunksize=4))
             self.candidates = np.concatenate(found)
@@ -139,7 +139,7 @@ class Training:
         """Rules float64 [count, P], for whose training the pairs of a family were not there."""
         kept = np.flatnonzero(self.family != without)
         pairs = [self.pairs[k] for k in kept]
-        first = best_alone(pairs, self._hand)
+        first = best_alone(pairs, self._hand, self._rounds)
         allowed = np.flatnonzero(self.family[self.of_pair] != without)
         own = np.array([pair.regret(first[None])[0] for pair in pairs])
         regret = np.concatenate([own[:, None], self.regret[np.ix_(kept, allowed)]], axis=1)

@@ -98,12 +98,13 @@ def parse(argv: list[str]) -> click.Context:
 def shortened(argv: list[str]) -> list[str]:
     """The command with small networks and transforms, and a budget of one generation, or of two if a run is resumed.
 
-    The network is ResNet-18 where a page has ResNet-50, which takes longer to solve.
+    The network is ResNet-18 where a page has ResNet-50, or BERT and a gap, which take longer to solve.
 
     Reproducing takes minutes at its smallest: here it only says how; the rest is in
     tests/papers/test_egrl.py.
     """
-    argv = ["resnet18" if word == "resnet50" else word for word in argv]
+    larger_ones = {"resnet50", "bert"} if "--until-gap" in argv else {"resnet50"}
+    argv = ["resnet18" if word in larger_ones else word for word in argv]
     if argv[0] == "reproduce":
         return [*argv, "--help"]
     if argv[0] == "pretrain":

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from hwsim.capabilities import HasBestKnown, HasModel
+from hwsim.capabilities import shipped_cost
 from hwsim.problem import Problem
 from workloads.errors import InputError, RunFailure
 from workloads.files import read_bytes
@@ -146,14 +146,6 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         "runs": [dataclasses.asdict(run) for run in runs],
         "failed": [failures[job.path] for job in subject.jobs if job.path in failures],
     }
-
-
-def shipped_cost(problem: Problem) -> float | None:
-    """The cost of the best mapping that ships for the problem; None where there is none."""
-    if not isinstance(problem, HasBestKnown) or not isinstance(problem, HasModel):
-        return None
-    mapping, _ = problem.best_known()
-    return None if mapping is None else problem.model_cost(mapping)
 
 
 POLL_S = 0.05

@@ -1,6 +1,6 @@
 """Nodes onto chips by score: the solver of the package as a placer, and what ranking policies see.
 
-Source: the loop of SAMPLE (MCM paper, section 4.2, algorithm 1), whose probabilities here are the sharp softmax of the
+Source: the loop of SAMPLE (MCM paper, section 4.2, algorithm 1), whose probabilities here are a sharp softmax of the
 scores, and whose order is that of the scores: nodes that one chip suits much better than any other come first.
 
 Place 0 of the contract is none: every node has a chip, and place l is chip l - 1. What a policy sees is where a chip is
@@ -21,8 +21,10 @@ from hwsim.mcm.solver.solver import Repairer
 from hwsim.placing import Placer, Scores
 from hwsim.problem import Mapping16
 
-SHARPNESS = 50.0
-"""Of the softmax, over scores whose mean size is 1: a chip that is 0.1 better is some 150 times as likely."""
+SHARPNESS, BEND = 200.0, 40.0
+"""Chips are weighted by exp(-d), d = SHARPNESS times how far a score is behind the best one, over the mean size of
+scores; from BEND on it rises ever more slowly, to 2 BEND at most: float32 holds exp(-80), so that there always is a
+next best chip."""
 FARTHEST = 4.0
 """Distances from a chip beyond so many chips are taken for this one."""
 LEAST_SHARE = 1e-3
@@ -78,17 +80,23 @@ class McmPlacer(Placer):
         own = scores[:, :, 1:].astype(np.float64)
         own = np.maximum(own, np.finfo(np.float32).min)
         size = np.mean(np.abs(own), axis=(1, 2), keepdims=True)
-        behind = (own - own.max(axis=2, keepdims=True)) / np.where(size > 0, size, 1.0)
-        second = np.partition(behind, -2, axis=2)[:, :, -2] if behind.shape[2] > 1 else behind[:, :, 0]
-        order = np.argsort(second, axis=1, kind="stable")
-        odds = np.exp(SHARPNESS * behind).astype(np.float32)
+        behind = (own.max(axis=2, keepdims=True) - own) / np.where(size > 0, size, 1.0)
+        second = np.partition(behind, 1, axis=2)[:, :, 1] if behind.shape[2] > 1 else behind[:, :, 0]
+        order = np.argsort(-second, axis=1, kind="stable")
         solver, backtracks = self._repairer.solver, self._repairer.backtracks
-        answer = solver.sample(odds, np.zeros(len(scores), np.uint64), order, backtracks)
+        answer = solver.sample(_odds(behind), np.zeros(len(scores), np.uint64), order, backtracks)
         return self._repairer.found(answer)[:, :, None]
 
     def repaired(self, mapping: Mapping16) -> Mapping16:
         """The mappings as they are: the key decides what FIX makes of one that is not valid."""
         return mapping
+
+
+def _odds(behind: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Weights float32 [B, N, C], above 0 and the less the further behind the best chip, float64 from 0, one is."""
+    farthest = behind.max(axis=(1, 2), keepdims=True)
+    far = behind / np.where(farthest > 0, farthest, 1.0)
+    return np.exp(-BEND * (1 - np.exp(-SHARPNESS / BEND * behind) + far)).astype(np.float32)
 
 
 def _shares(values: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:

@@ -91,3 +91,13 @@ def test_ranking_policies_find_more_than_those_that_name_chips():
         return float(np.log(found).sum())
 
     assert best() > best("method.readout=greedy") + 0.2
+
+
+def test_what_is_proposed_runs_where_the_rules_let_it(problem):
+    """Scores of valid partitions with noise that changes no best chip give these partitions."""
+    rng = np.random.default_rng(0)
+    wanted = problem.sample(None, np.arange(20, dtype=np.uint64))
+    scores = rng.uniform(0.0, 1.0, (20, *problem.placer.features.shape[:2])).astype(np.float32)
+    rows, nodes = np.ogrid[:20, : len(problem.placer.node)]
+    scores[rows, nodes, wanted[:, :, 0] + 1] = 1.2
+    assert np.array_equal(problem.placer.place(scores, np.zeros(20)), wanted)

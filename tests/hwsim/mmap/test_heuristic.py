@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from mmap_programs import chips, playable, programs
 from test_device import program as uses_of
 
@@ -45,7 +45,6 @@ def test_its_layouts_are_accepted_and_its_projection_can_be_played(program, chip
 
 @pytest.mark.slow
 @given(programs(max_steps=14), chips())
-@settings(max_examples=60)
 def test_an_alias_group_lies_in_fast_memory_wholly_or_not_at_all(program, chip):
     assume(playable(program))
     _, layout = laid_out(program, chip)

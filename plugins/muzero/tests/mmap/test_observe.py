@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import Twin
@@ -49,7 +49,6 @@ def assert_in_range(game: SeenGame, seen) -> None:
 
 @pytest.mark.slow
 @given(programs(), chips(), st.booleans(), st.booleans(), views(), st.data())
-@settings(max_examples=60, deadline=None)
 def test_every_array_at_every_move_is_the_twins(program, chip, literal, drop_backup, view, data):
     assume(playable(program))
     game = SeenGame(MmapGame(build_tables(program, chip, literal, drop_backup), GRANULE), view)
