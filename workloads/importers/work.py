@@ -248,31 +248,20 @@ def has_matrices(node: Node, folded: Folded, guessed: Container[str]) -> bool:
 
 
 def _convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
-    """Every pixel of the result is a row of patches."""
-    weight, output, groups = shape(node.inputs[1]), shape(node.outputs[0]), max(1, node.integer("group", 1))
-    agree(*shape(node.inputs[0])[1 - len(weight) :][:1], groups * weight[1])
-    axes = len(weight) - 2
-    pixels = prod(output[: -axes - 1]) * prod(output[-axes:])
-    return [Gemm(groups, pixels, weight[0] // groups, prod(weight[1:]))]
-
-
-def _transposed_convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
+    """Every pixel of the result is a row of patches; of a transposed one every pixel of the image makes a patch."""
     image, weight, groups = shape(node.inputs[0]), shape(node.inputs[1]), max(1, node.integer("group", 1))
-    agree(*image[1 - len(weight) :][:1], weight[0])
-    axes = len(weight) - 2
-    pixels = prod(image[: -axes - 1]) * prod(image[-axes:])
-    return [Gemm(groups, pixels, prod(weight[1:]), weight[0] // groups)]
-
-
-def _gemm(node: Node, shape: ShapeOf) -> list[Gemm]:
-    a, b = shape(node.inputs[0]), shape(node.inputs[1])
-    return contract(
-        *matmul(a[::-1] if node.integer("transA", 0) else a, b[::-1] if node.integer("transB", 0) else b)
-    )
+    is_turned, axes = node.op == "ConvTranspose", len(weight) - 2
+    agree(*image[-axes - 1 :][:1], weight[0] if is_turned else groups * weight[1])
+    places = image if is_turned else shape(node.outputs[0])
+    pixels, patch = prod(places[: -axes - 1]) * prod(places[-axes:]), prod(weight[1:])
+    cols, reduction = (patch, weight[0] // groups) if is_turned else (weight[0] // groups, patch)
+    return [Gemm(groups, pixels, cols, reduction)]
 
 
 def _matmul(node: Node, shape: ShapeOf) -> list[Gemm]:
-    return contract(*matmul(shape(node.inputs[0]), shape(node.inputs[1])))
+    a, b = shape(node.inputs[0]), shape(node.inputs[1])
+    a, b = (a[::-1] if node.integer("transA", 0) else a), (b[::-1] if node.integer("transB", 0) else b)
+    return contract(*matmul(a, b))
 
 
 def _einsum(node: Node, shape: ShapeOf) -> list[Gemm]:
@@ -308,8 +297,8 @@ def _recurrent(node: Node, shape: ShapeOf) -> list[Gemm]:
 _PRODUCTS: dict[str, Callable[[Node, ShapeOf], list[Gemm]]] = {
     "Conv": _convolution,
     "DeformConv": _convolution,
-    "ConvTranspose": _transposed_convolution,
-    "Gemm": _gemm,
+    "ConvTranspose": _convolution,
+    "Gemm": _matmul,
     "MatMul": _matmul,
     "Einsum": _einsum,
     "Attention": _attention,
