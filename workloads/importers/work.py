@@ -191,9 +191,8 @@ def products_of(node: Node, shape: ShapeOf) -> list[Gemm] | None:
     if node.body is not None:
         found = [products_of(each, shape) for each in node.body.nodes]
         known = [gemm for products in found for gemm in products or ()]
-        return (
-            None if None in found else [replace(gemm, groups=node.body.times * gemm.groups) for gemm in known]
-        )
+        times = node.body.times
+        return None if None in found else [replace(gemm, groups=times * gemm.groups) for gemm in known]
     if len(sizes := node.integers("products")) == 4:  # a front end has found them
         return [Gemm(*sizes)] if min(sizes) > 0 else []
     find = _PRODUCTS.get(node.op)
@@ -208,10 +207,8 @@ def dearest(branches: Sequence[Sequence[Node]], tensors: Mapping[str, Tensor]) -
 
     def work(nodes: Sequence[Node]) -> tuple[int, int]:
         found = (products_of(node, lambda name: tensors[name].shape or ()) or () for node in nodes)
-        read = (name for node in nodes for name in node.inputs if name)
-        return sum(gemm.macs for gemms in found for gemm in gemms), sum(
-            tensors[name].elements for name in read
-        )
+        read = (tensors[name].elements for node in nodes for name in node.inputs if name)
+        return sum(gemm.macs for gemms in found for gemm in gemms), sum(read)
 
     return max(range(len(branches)), key=lambda at: work(branches[at]))
 
@@ -277,9 +274,8 @@ def _attention(node: Node, shape: ShapeOf) -> list[Gemm]:
         pairs = max(1, node.integer("kv_num_heads", heads))
         value_size = value[-1] if len(value) > 3 else value[2] // pairs
         return [Gemm(query[0] * heads, query[1], keys, query[2] // heads + value_size)]
-    batches = (
-        reversed(each[:-2]) for each in (query, key, value)
-    )  # one of a size is repeated for the others
+    # An axis of size 1 is repeated for the others.
+    batches = (reversed(each[:-2]) for each in (query, key, value))
     groups = prod(min(sizes) and max(sizes) for sizes in zip_longest(*batches, fillvalue=1))
     return [Gemm(groups, query[-2], keys, query[-1] + value[-1])]
 
