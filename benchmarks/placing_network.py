@@ -36,7 +36,7 @@ from workloads.errors import InputError
 from workloads.load import load
 
 ROUNDS, INPUT_NOISE, SHOWN = 6000, 0.15, 1000
-HARDNESS, LEAST_LEFT = 1.0, 0.05
+HARDNESS, LEAST_LEFT = 0.0, 0.05
 NETWORK = NetworkConfig(name=CONTEXT, width=48)
 BATCH = RankConfig()
 TEST_STEPS = 300_000

@@ -19,7 +19,7 @@ def test_lines_and_files_of_a_small_house_are_counted(tmp_path):
     assert counts.files(tmp_path) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_loads_the_way_from_the_command_to_its_problem_and_no_other_command():
     names = counts.loaded()
     assert {"egrl/cli/run.py", "egrl/api.py", "hwsim/nnpi/problem.py", "population/islands.py"} <= set(names)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from benchmarks import placing
 from benchmarks.placing_pairs import TESTED, Case, Pair, chip_of, drawn, family_of, measured, sizes
 from benchmarks.placing_train import BY_HAND, additions, best_alone, best_for, document
+from gate import gate
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from policies.ranker import by_hand
@@ -86,7 +87,7 @@ def test_rules_are_written_as_the_package_reads_them():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arm", placing.ARMS)
+@pytest.mark.parametrize("arm", gate(placing.ARMS, ("rank-trained", "pg-sac", "annealing")))
 def test_every_arm_searches_for_as_long_as_it_is_told_to_and_never_gets_worse(arm):
     rules = [by_hand(FEATURE_NAMES, 2)] * 2
     found = placing.run("dcgan", arm, 0, 50, rules, None)

@@ -44,24 +44,41 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def run(installed: Path, *argv: str) -> str:
-    """What a command prints, where nothing but the wheel and the libraries can be imported."""
-    program = f"import sys; sys.path[:0] = [{str(installed)!r}]; from egrl.__main__ import entry; entry()"
+def run(installed: Path, *commands: str) -> list[str]:
+    """What commands print in one process, where nothing but the wheel and the libraries can be imported."""
+    program = f"""
+import contextlib, io, json, sys
+sys.path[:0] = [{str(installed)!r}]
+from egrl.__main__ import entry
+said = []
+for line in {commands!r}:
+    sys.argv[1:] = line.split()
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+        entry()
+    said.append(out.getvalue())
+print(json.dumps(said))
+"""
     # -P: not the folder it runs in; the finder of an editable installation looks after sys.path.
-    argv_ = [sys.executable, "-P", "-c", program, *argv]
-    return subprocess.run(argv_, cwd=installed.parent, capture_output=True, text=True, check=True).stdout
+    argv = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(argv, cwd=installed.parent, capture_output=True, text=True, check=True)
+    said: list[str] = json.loads(done.stdout)
+    return said
 
 
 @pytest.mark.slow
 def test_the_wheel_has_all_that_commands_read(installed):
-    told = run(installed, "--version", "--verbose")
-    assert told.startswith(f"egrl, version {egrl.__version__}\n")
-    assert str(installed) in told
-    assert json.loads(run(installed, "place", "alexnet", "--no-model", "--json"))["source"] == "the network"
-    names = {entry["name"] for entry in json.loads(run(installed, "list", "chips", "--json"))["entries"]}
-    assert {"nnpi", "tpuv4i", "mcm36"} <= names
-    found = json.loads(run(installed, "bound", "--workload", "resnet50", "--json"))
-    assert found["kind"] == "bound"
+    version, placed, chips, bound = run(
+        installed,
+        "--version --verbose",
+        "place alexnet --no-model --json",
+        "list chips --json",
+        "bound --workload resnet18 --json",
+    )
+    assert version.startswith(f"egrl, version {egrl.__version__}\n")
+    assert str(installed) in version
+    assert json.loads(placed)["source"] == "the network"
+    assert {"nnpi", "tpuv4i", "mcm36"} <= {entry["name"] for entry in json.loads(chips)["entries"]}
+    assert json.loads(bound)["kind"] == "bound"
 
 
 def test_the_wheel_says_what_it_is(installed):

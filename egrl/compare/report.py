@@ -121,7 +121,9 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         try:
             fastest = None if bound is None else problem.baseline.cost / bound
             style.save(
-                learning_curves(curves, title, fastest, problem.about.baseline_name, problem.about.evaluated),
+                learning_curves(
+                    curves, title, fastest, text.drawn_baseline_text(problem.about), problem.about.evaluated
+                ),
                 path,
             )
         except OSError as error:

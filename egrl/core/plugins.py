@@ -128,23 +128,26 @@ def installed(kind: Kind) -> dict[str, EntryPoint]:
     """The plug-ins of installed distributions by name. A `Notice` about each that cannot have its name."""
     found: dict[str, EntryPoint] = {}
     for name, entries in _entry_points(f"egrl.{kind.word}s", tuple(sys.path)).items():
-        by = " and ".join(map(_distribution, entries))
-        if name in kind.own:
-            warnings.warn(
-                Notice(f"{kind.word} {name} of {by} is ignored: the name is the package's own"), stacklevel=2
-            )
-        elif len(entries) > 1:
-            warnings.warn(
-                Notice(f"{kind.word} {name} is ignored: several offer it, {by}; uninstall one"), stacklevel=2
-            )
-        elif not name.isprintable() or not name or ":" in name or "," in name:
-            warnings.warn(
-                Notice(f"{kind.word} {name!r} of {by} is ignored: a name has no colon and no comma"),
-                stacklevel=2,
-            )
+        if why := _ignored(kind, name, entries):
+            warnings.warn(Notice(f"{kind.word} {why}"), stacklevel=2)
         else:
             found[name] = entries[0]
     return found
+
+
+def _ignored(kind: Kind, name: str, entries: tuple[EntryPoint, ...]) -> str | None:
+    """Why plug-ins cannot have their name, if so; only then metadata are read, which takes milliseconds each time."""
+
+    def by() -> str:
+        return " and ".join(map(_distribution, entries))
+
+    if name in kind.own:
+        return f"{name} of {by()} is ignored: the name is the package's own"
+    if len(entries) > 1:
+        return f"{name} is ignored: several offer it, {by()}; uninstall one"
+    if not name.isprintable() or not name or ":" in name or "," in name:
+        return f"{name!r} of {by()} is ignored: a name has no colon and no comma"
+    return None
 
 
 @cache

@@ -31,7 +31,7 @@ def followed(problem: Problem, mapping: Mapping16) -> list[Mapping16]:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(workloads(max_ops=4), chips())
 def test_steps_lead_through_valid_mappings_and_the_first_gains_most_per_change(workload, chip):
     problem = small(workload, chip)

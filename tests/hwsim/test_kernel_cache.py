@@ -148,7 +148,7 @@ def test_a_copy_of_the_package_in_another_folder_compiles_nothing(tmp_path, cach
         assert not [file for file in copy.rglob("*") if file.suffix in (".nbi", ".nbc")]
 
 
-@pytest.mark.parametrize("damage", [b"", b"short", None])
+@pytest.mark.parametrize("damage", [pytest.param(b"", marks=pytest.mark.exhaustive), b"short", None])
 def test_a_damaged_file_is_compiled_anew(tmp_path, cache, monkeypatch, damage):
     write(tmp_path)
     assert run(tmp_path, monkeypatch) == (80, 0)
@@ -164,7 +164,7 @@ def test_a_damaged_file_is_compiled_anew(tmp_path, cache, monkeypatch, damage):
 def test_many_writers_of_one_folder_leave_whole_files(tmp_path):
     def work(number: int) -> None:
         files = kernel_cache._Files(tmp_path, "m.f", "d" * 64)
-        for _ in range(50):
+        for _ in range(10):
             for key in range(3):
                 files.save(("key", key), ("code", key, "x" * 10_000))
                 assert files.load(("key", key)) == ("code", key, "x" * 10_000)

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.mappings import independent_sample, repair, sample, sample_uniformly
@@ -26,7 +26,6 @@ def space(num_choices: np.ndarray, live: np.ndarray | None = None) -> Space:
     )
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4))
 def test_samples_are_allowed_choices_with_mass_and_minus_one_where_dead(seed: int, n: int, h: int, c: int):
     rng = np.random.default_rng(seed)
@@ -52,7 +51,6 @@ def plain_uniform(key: int, counter: int) -> float:
     return ((z ^ (z >> 31)) >> 11) / 2**53
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4))
 def test_sampling_inverts_the_distribution_at_a_uniform_number_of_the_decisions_own(seed, n, h, c):
     rng = np.random.default_rng(seed)
@@ -99,7 +97,6 @@ def test_equal_keys_draw_equal_samples_and_other_keys_others():
     assert not np.array_equal(drawn[0], drawn[2])
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 3), st.integers(1, 40))
 def test_uniform_draws_are_those_of_equal_probabilities(seed: int, n: int, h: int, c: int):
     rng = np.random.default_rng(seed)

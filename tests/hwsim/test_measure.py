@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.measure import (
@@ -124,7 +124,6 @@ def test_the_samples_needed_make_the_interval_narrow_or_are_the_most(noise, widt
 
 
 @given(st.floats(1e-6, 1e3), st.integers(2, 40))
-@settings(max_examples=30)
 def test_the_noise_of_equal_samples_is_none(value, count):
     assert relative_noise([value] * count) == pytest.approx(0.0, abs=1e-12)
     assert relative_noise([value]) == 0.0

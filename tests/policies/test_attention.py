@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.attention import GraphAttention
@@ -45,7 +45,6 @@ def test_weights_have_the_names_and_the_order_of_torch_geometric():
 
 @pytest.mark.slow
 @given(st.integers(0, 2**31), st.integers(1, 12), st.integers(0, 40))
-@settings(max_examples=40)
 def test_the_layer_and_its_gradients_equal_those_of_torch_geometric(seed, nodes, edges):
     own, twin = layers(seed)
     h, ends = random_input(seed, nodes, edges)

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.graph import prepare
@@ -38,7 +38,6 @@ def network(config=SMALL, features=5, heads=2, seed=0):
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(1, 12), st.integers(0, 30))
-@settings(max_examples=25, deadline=None)
 def test_a_layer_and_its_gradient_equal_those_of_torch_geometric(seed, nodes, edges):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -67,7 +66,6 @@ def test_the_mean_leaves_a_node_itself_out_and_gives_zero_without_neighbours():
 
 
 @given(st.integers(0, 2**32), st.integers(1, 10), st.booleans())
-@settings(max_examples=15, deadline=None)
 def test_states_in_a_batch_are_read_as_each_alone(seed, nodes, crowds):
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, nodes, 2 * nodes)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.problem import Observation
@@ -56,7 +56,6 @@ def shares(population: Population) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(
     st.sampled_from([(4, 0.0), (4, 0.5), (4, 1.0), (5, 0.2), (20, 0.2), (11, 0.9)]),
     st.integers(0, 2**32 - 1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.problem import Observation
@@ -66,7 +66,6 @@ def test_survivors_are_the_best_distinct_ones_and_the_newest_of_equals(scores, r
         assert m.id == max(i for i, s in enumerate(scores) if s == m.score)
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5, 1.0]), st.booleans())
 def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, fraction, learns):
     population = create(fraction=fraction)

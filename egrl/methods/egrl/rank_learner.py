@@ -156,6 +156,6 @@ def _first_network(
     found = network(ranking.names, heads) if config.rank.shipped else None
     if found is not None and (not alike or own == found.rankers.config):
         return found.rankers.config, found.weights
-    if own.name != CONTEXT and config.rank.shipped and (rules := ranking.shipped()):
+    if config.rank.shipped and (rules := ranking.shipped()):
         return own, Rankers(own, ranking.names, heads).of_rule(rules[0], rng)
     return own, None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from egrl_edge.banks.problem import Banks, BanksProblem
@@ -62,7 +62,6 @@ def fits(program: Program, choices: tuple[int, ...], capacities: tuple[int, int]
     return True
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_the_solution_is_the_best_of_all_that_fit_and_impossible_means_that_none_does(data):
     n = data.draw(st.integers(1, 6))

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from egrl_shard.baseline import choose, greedy, is_valid
@@ -35,7 +35,6 @@ def drawn(sharding: Sharding, rows: int, seed: int = 0) -> np.ndarray:
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
 def test_totals_are_the_twins_and_the_judges(seed):
     sharding = instance(seed)
     tables, twin, choices = build_tables(sharding), Twin(sharding), drawn(sharding, 6)
@@ -54,7 +53,6 @@ def test_totals_are_the_twins_and_the_judges(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
 def test_the_tree_of_usage_knows_the_most_of_every_range(seed):
     sharding = instance(seed, nodes=9, slack=1.0)
     tables, rng = build_tables(sharding), np.random.default_rng(seed)
@@ -73,7 +71,6 @@ def test_the_tree_of_usage_knows_the_most_of_every_range(seed):
 
 
 @given(SEEDS, st.sampled_from([0.0, 0.5, 20.0]))
-@settings(max_examples=40, deadline=None)
 def test_greedy_is_its_twin(seed, price):
     sharding = instance(seed, nodes=9, forbidden=0.3)
     tables = build_tables(sharding)
@@ -82,7 +79,6 @@ def test_greedy_is_its_twin(seed, price):
 
 
 @given(SEEDS, st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_repair_is_its_twin_and_valid_where_the_baseline_is(seed, gives_way):
     sharding = instance(seed, nodes=9, forbidden=0.25)
     tables, twin, choices = build_tables(sharding), Twin(sharding), drawn(sharding, 4)
@@ -97,7 +93,6 @@ def test_repair_is_its_twin_and_valid_where_the_baseline_is(seed, gives_way):
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
 def test_a_best_answer_is_the_twins_and_fits(seed):
     sharding = instance(seed, nodes=8, forbidden=0.3)
     tables, twin, choice = build_tables(sharding), Twin(sharding), drawn(sharding, 1)[0]
@@ -109,7 +104,6 @@ def test_a_best_answer_is_the_twins_and_fits(seed):
 
 
 @given(SEEDS, st.integers(0, 2**64 - 1))
-@settings(max_examples=40, deadline=None)
 def test_a_move_changes_one_node_and_others_that_answer(seed, number):
     sharding = instance(seed, nodes=12)
     tables, choice, key = build_tables(sharding), drawn(sharding, 1)[0], np.uint64(number)

@@ -77,6 +77,10 @@ def test_with_neither_method_nor_budget_nor_board_it_is_taken(tmp_path, capsys):
     assert "egrl: --method auto: exact, since no board measures" in capsys.readouterr().err
     assert json.loads((out / "summary.json").read_text())["method"] == "exact"
     assert main(["run", "--resume", str(out), "--quiet"]) == 0
+
+
+@pytest.mark.exhaustive
+def test_in_python_it_is_taken_as_well():
     with pytest.warns(Notice, match="--method auto: exact"):
         assert egrl.search("alexnet").summary["method"] == "exact"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from egrl.core.archive import Archive, Column, proposals
@@ -88,7 +88,6 @@ def test_scalars_older_than_the_window_are_blank_as_after_resuming_and_take_no_m
         np.testing.assert_array_equal(resumed.column(name)[:100], archive.column(name)[:100])
 
 
-@settings(max_examples=50)
 @given(st.lists(st.integers(0, 90), max_size=40), st.integers(1, 60))
 def test_a_column_has_the_last_rows_at_least_and_never_more_than_twice(counts, keep):
     column, all_of = Column(np.float64, keep), np.arange(sum(counts), dtype=np.float64)

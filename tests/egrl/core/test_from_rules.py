@@ -62,7 +62,7 @@ def test_no_rule_is_measured_twice(problem):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["annealing", "egrl"])
-@pytest.mark.parametrize("before", [5, 16])
+@pytest.mark.parametrize("before", [5, pytest.param(16, marks=pytest.mark.exhaustive)])
 def test_a_run_from_the_rules_goes_on_as_if_never_stopped(tmp_path, method, before):
     sizes = TINY if method == "egrl" else ()
     argv = ["run", "--workload", "alexnet", "--method", method, "--start", "rules", "--quiet", *sizes]

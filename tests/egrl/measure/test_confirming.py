@@ -114,7 +114,7 @@ def test_a_board_without_noise_confirms_nothing_and_neither_does_one_that_is_tol
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.exhaustive), 3])
 def test_a_run_that_goes_on_confirms_what_the_whole_one_does(tmp_path, workers):
     whole, parted = tmp_path / "whole", tmp_path / "parted"
     search(Board(0.05, steady=True), gens=6, out=whole)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -68,7 +68,6 @@ def test_ranks_do_not_depend_on_the_scale_of_rewards():
 
 
 @given(st.integers(0, 2**32), st.integers(1, 8))
-@settings(max_examples=30)
 def test_the_estimate_is_the_weighted_sum_of_the_noise(seed, pairs):
     rng = np.random.default_rng(seed)
     noise = rng.standard_normal((pairs, 5), dtype=np.float32)

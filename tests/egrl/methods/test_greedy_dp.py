@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from egrl.core.archive import Archive
@@ -68,7 +68,6 @@ def test_a_node_of_the_chip_has_eight_other_joint_choices():
 
 
 @given(st.integers(0, 6), st.integers(0, 2**32))
-@settings(max_examples=50, deadline=None)
 def test_a_nodes_candidates_are_all_different_and_touch_no_other_node(node, key):
     problem = ToyRagged()
     mapping = sample_uniformly(problem, np.array([key], np.uint64))[0]

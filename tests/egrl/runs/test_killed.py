@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import module_of
+
+from egrl.cli.main import main
 
 KILLING = Path(__file__).with_name("killing.py")
 
@@ -37,7 +40,7 @@ FEW, MANY = ("2", (6,)), ("20", (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 17, 19, 
 )
 def test_a_run_killed_again_and_again_ends_as_if_nothing_had_happened(tmp_path, kills, calls):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert killed(whole, "0", "0") == 0
+    assert main(module_of(KILLING).command(str(whole))) == 0
     assert killed(parts, "1", kills, *map(str, calls)) > len(calls)
     assert traces(parts) == traces(whole)
     assert len(traces(whole)[0]) == 10

@@ -167,7 +167,7 @@ def test_nothing_is_said_where_nothing_or_json_is_wanted(flag, tmp_path, capsys)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", ["0.001%", "never"])
+@pytest.mark.parametrize("asked", [pytest.param("0.001%", marks=pytest.mark.exhaustive), "never"])
 def test_nothing_is_said_to_who_gave_a_gap(asked):
     assert "sooner" not in egrl.search("alexnet", **EARLY, until_gap=asked).summary
 

@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from clocks import Ticking
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.allocation.branch_and_bound import sections
@@ -108,7 +108,6 @@ def test_no_two_buffers_share_a_byte_at_a_step_and_none_is_lower_than_what_lives
         assert packing.verdict == "impossible"
 
 
-@settings(max_examples=60, deadline=None)
 @given(instances(most=6, largest=5))
 def test_tiny_instances_are_packed_as_low_as_trying_every_order_allows(found):
     least = lowest_by_force(found)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as st
 from mcm_cases import RULES, broken, even, graph, package, random_graph
 
@@ -25,7 +24,6 @@ from workloads.load import load
 KEY = np.zeros(1, np.uint64)
 
 
-@settings(max_examples=60, deadline=None)
 @drawn(st.integers(2, 60), st.integers(1, 12), st.sampled_from(RULES), st.integers(0, 2**32 - 1))
 def test_a_valid_partition_of_any_graph_comes_back_from_fix_unchanged(nodes, chips, rules, seed):
     rng = np.random.default_rng(seed)

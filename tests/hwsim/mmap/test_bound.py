@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from mmap_programs import chips, playable, programs
 
@@ -81,7 +81,6 @@ def problem_of(
 
 @pytest.mark.slow
 @given(programs(max_steps=8), chips(), st.booleans(), st.booleans(), st.sampled_from((0, 1, 10)), st.data())
-@settings(max_examples=40)
 def test_no_play_of_a_small_program_returns_more(program, chip, literal, drop_backup, tenths, data):
     less = tuple(replace(step, flops=step.flops * tenths // 10) for step in program.instructions)
     program = replace(program, instructions=less)
@@ -97,7 +96,6 @@ def test_no_play_of_a_small_program_returns_more(program, chip, literal, drop_ba
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=8), st.floats(0.05, 3.0))
-@settings(max_examples=60)
 def test_the_rows_of_an_instruction_give_what_each_set_of_its_buffers_saves(saved, most):
     d = np.minimum(np.array(saved), most)
     found = cuts(d, most)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from device_twin import latency, played
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 
@@ -44,7 +44,6 @@ def test_the_device_equals_its_twin_to_the_last_bit(program, chip, own, data):
 
 
 @given(programs(max_steps=12), chips(), st.data())
-@settings(max_examples=60)
 def test_a_layout_costs_at_least_its_instructions_and_exactly_that_where_nothing_is_copied(
     program, chip, data
 ):
@@ -85,7 +84,6 @@ def test_nothing_is_read_before_it_is_there_nor_overwritten_before_it_is_read(pr
 
 
 @given(programs(max_steps=12), chips(), st.data())
-@settings(max_examples=60, deadline=None)
 def test_each_instruction_takes_its_time_and_what_it_waits_for(program, chip, data):
     assume(playable(program))
     game = MmapGame(build_tables(program, chip), GRANULE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from mmap_programs import chips, playable, programs
 
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
@@ -76,7 +76,6 @@ def test_columns_say_what_table_1_says():
 
 
 @given(programs(), chips())
-@settings(max_examples=50)
 def test_what_is_seen_is_finite_and_of_one_shape(program, chip):
     assume(playable(program))
     x, pairs = features(program, build_tables(program, chip)), edges(program)

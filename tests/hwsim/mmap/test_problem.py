@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 
@@ -81,7 +81,6 @@ def test_the_return_is_what_the_program_saves(program, chip, drop_backup, data):
 
 
 @given(programs(max_steps=3), chips())
-@settings(max_examples=40)
 def test_the_best_proposal_is_the_best_legal_game(program, chip):
     assume(playable(program))
     decisions = [n for n, b in enumerate(program.buffers) if program.tensors[b.tensor].size_bytes]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import COPY, DROP, NOCOPY, Twin
@@ -141,7 +141,6 @@ class Plain:
 @given(
     programs(), chips(), st.booleans(), st.booleans(), st.integers(0, 2**64 - 1), st.sampled_from((0.0, 0.1))
 )
-@settings(max_examples=60, deadline=None)
 def test_a_walk_is_the_plain_ones(program, chip, literal, drop_backup, key, hot):
     assume(playable(program))
     tables = build_tables(program, chip, literal, drop_backup)
@@ -164,7 +163,6 @@ def test_a_walk_is_the_plain_ones(program, chip, literal, drop_backup, key, hot)
 
 @pytest.mark.slow
 @given(programs(max_steps=12), chips(), st.booleans(), st.integers(0, 2**64 - 1))
-@settings(max_examples=60, deadline=None)
 def test_the_best_game_played_again_returns_what_was_said(program, chip, literal, key):
     assume(playable(program))
     game = MmapGame(build_tables(program, chip, literal, True), GRANULE)
@@ -177,7 +175,6 @@ def test_the_best_game_played_again_returns_what_was_said(program, chip, literal
 
 
 @given(programs(max_steps=12), chips(), st.booleans(), st.integers(0, 2**64 - 1), st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
 def test_what_a_game_returned_so_far_is_known_where_it_went_back_too(program, chip, literal, key, cut):
     assume(playable(program))
     tables = build_tables(program, chip, literal, True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tomli_w
-from hypothesis import given, settings
+from hypothesis import given
 
 from hwsim.nnpi.chip import Chip, Factors, chip_file, chip_names, describe, load_chip, parse_chip, template
 from hwsim.nnpi.problem import NnpiProblem
@@ -19,7 +19,6 @@ from workloads.load import load
 TEXT = chip_file(load_chip("nnpi"))
 
 
-@settings(max_examples=50, deadline=None)
 @given(chips())
 def test_toml_text_of_a_chip_gives_the_chip_back(chip: Chip):
     assert parse_chip(chip_file(chip), "x.toml") == chip

@@ -258,7 +258,7 @@ def test_limits_out_of_range_are_refused(wrong):
 
 
 @pytest.mark.slow
-@settings(SMALL, max_examples=50)
+@SMALL
 @given(workloads(max_ops=4), chips())
 def test_where_there_are_few_mappings_all_of_them_are_tried(workload, chip):
     tables = tables_of(workload, chip)

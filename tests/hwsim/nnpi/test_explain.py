@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import load_chip
@@ -18,7 +18,6 @@ from workloads.workload import Gemm, Op, Workload
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
 @pytest.mark.exhaustive
 @given(st.data())
 def test_durations_sum_to_the_latency_and_totals_to_their_parts(data: st.DataObject):
@@ -42,7 +41,6 @@ def test_durations_sum_to_the_latency_and_totals_to_their_parts(data: st.DataObj
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_no_memory_moves_more_than_its_bandwidth_allows_and_the_named_bound_is_the_one_that_is_met(data):
     workload, drawn = data.draw(workloads()), data.draw(chips())

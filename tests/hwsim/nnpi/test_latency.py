@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import Chip, Effects, Memory, load_chip
@@ -144,7 +144,6 @@ def test_a_measured_latency_replaces_the_computed_one():
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_on_the_bare_roofline_all_in_a_faster_memory_is_never_slower(data: st.DataObject):
     workload, drawn = data.draw(workloads()), data.draw(chips(st.just(ROOFLINE)))
@@ -155,7 +154,6 @@ def test_on_the_bare_roofline_all_in_a_faster_memory_is_never_slower(data: st.Da
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_without_prefetch_more_bandwidth_never_makes_a_mapping_slower(data: st.DataObject):
     switches = st.builds(Effects, st.booleans(), st.just(False), st.just(False), st.booleans(), st.booleans())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.capabilities import HasOccupancy
@@ -83,7 +83,6 @@ def test_the_judge_finds_an_overflow_of_as_many_bytes_exactly_where_there_is_one
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_it_counts_the_bytes_that_the_judge_counts_where_nothing_has_room(data: st.DataObject):
     workload, chip = data.draw(workloads()), data.draw(chips())

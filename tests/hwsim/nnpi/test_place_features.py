@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import load_chip
@@ -55,7 +55,6 @@ def test_features_are_the_same_on_a_chip_that_is_faster_or_larger_in_all_respect
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(workloads(), chips())
 def test_features_are_finite_and_bounded_on_any_network_and_chip(workload, chip):
     found = features(build_tables(workload, chip))
@@ -93,7 +92,6 @@ def test_the_most_between_two_steps_is_the_largest_of_them(values, data):
     assert found.tolist() == [max(values[first : last + 1])]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 12), st.integers(0, 999), st.sampled_from([0.0, 0.5, 2.0, 1e9]))
 def test_the_stream_waits_for_what_is_not_fetched_and_never_holds_more_than_the_buffer(ops, seed, buffer):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import load_chip
@@ -65,7 +65,6 @@ def drawn(problem: NnpiProblem, seed: int, rows: int = 3) -> np.ndarray:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(workloads(), chips(), st.integers(0, 99), st.sampled_from([0.0, 0.125, 0.5, 1.0]))
 def test_placing_is_what_a_plain_loop_over_tensors_by_priority_does(workload, chip, seed, free_share):
     problem = problem_of(workload, chip)
@@ -76,7 +75,6 @@ def test_placing_is_what_a_plain_loop_over_tensors_by_priority_does(workload, ch
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(workloads(), chips(), st.integers(0, 99))
 def test_what_is_placed_is_valid_and_is_what_runs(workload, chip, seed):
     problem = problem_of(workload, chip)
@@ -86,7 +84,6 @@ def test_what_is_placed_is_valid_and_is_what_runs(workload, chip, seed):
     np.testing.assert_array_equal(problem.placer.repaired(made), made)
 
 
-@settings(max_examples=40, deadline=None)
 @given(workloads(), chips(), st.sampled_from(sorted(RULES)))
 def test_a_rule_puts_each_tensor_in_its_order_in_the_fastest_memory_with_room(workload, chip, name):
     rule, problem = RULES[name], problem_of(workload, chip)
@@ -103,7 +100,6 @@ def test_a_rule_puts_each_tensor_in_its_order_in_the_fastest_memory_with_room(wo
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
 @given(workloads(), chips(), st.integers(0, 99))
 def test_a_valid_mapping_has_scores_that_place_it(workload, chip, seed):
     problem = problem_of(workload, chip)

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.mappings import repair
@@ -105,7 +105,6 @@ def test_the_baseline_has_speedup_one(problem: NnpiProblem):
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_rows_do_not_influence_each_other_and_the_argument_is_left_alone(data: st.DataObject):
     workload, chip = data.draw(workloads()), data.draw(chips())

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import module_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import load_chip
@@ -22,7 +22,6 @@ from workloads.workload import Edge, Op, Workload
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(workloads(), chips(), st.sampled_from(sorted(RULES)))
 def test_every_rule_makes_a_map_that_the_judge_accepts_and_the_rectifier_leaves_alone(workload, chip, name):
     problem = NnpiProblem(workload, chip, NnpiConfig(baseline=name))
@@ -103,7 +102,6 @@ def plain_map(tables: Tables, rule: Rule) -> np.ndarray:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(workloads(), chips(), st.sampled_from(sorted(RULES)))
 def test_the_kernel_places_as_a_plain_loop_does(workload, chip, name):
     tables = build_tables(workload, chip)

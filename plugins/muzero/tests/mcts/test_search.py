@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -66,7 +66,6 @@ def assert_equals_twin(found: Result, b: int, twin: Search) -> None:
                 assert found.embeddings[b, child.number] == child.state
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.integers(1, 8),

@@ -284,7 +284,7 @@ def _thought(learner: OpTimesModel, measured, seed: int) -> np.ndarray:
 )
 def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch, kind, workload):
     given = {"method": "egrl", "seed": 4, "settings": TABLE, "problem": kind}
-    egrl.search(workload, evals=90, out=tmp_path / "whole", workers=2, **given)
+    egrl.search(workload, evals=90, out=tmp_path / "whole", workers=2 if kind == "mcm" else 1, **given)
     monkeypatch.setattr(own, "PAUSE_S", 0.0)
     thoughts: list[int] = []
     ask = ProfileModelMember.ask
@@ -307,7 +307,7 @@ def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["ea", "pg"])
+@pytest.mark.parametrize("method", [pytest.param("ea", marks=pytest.mark.exhaustive), "pg"])
 def test_a_population_or_a_learner_alone_takes_turns_with_the_profile_model_if_it_is_asked_to(method):
     table = [f"method.{key}={value}" for key, value in SMALL[method].items()]
     plain = egrl.search("alexnet", method=method, evals=60, settings=table)
