@@ -42,6 +42,10 @@ class Call:
         """The name of an input; "" where there is none."""
         return str(self.proto.input[position]) if position < len(self.proto.input) else ""
 
+    def inputs(self, *positions: int) -> list[str]:
+        """The names of several inputs."""
+        return [self.input(position) for position in positions]
+
     def value(self, position: int) -> NDArray[Any] | None:
         """What an input holds; None where that is not known."""
         return self.reader.value(self.input(position))

@@ -39,7 +39,7 @@ def _writer(write: Write) -> Writer:
 
 
 def _fused_matmul(call: Call) -> str:
-    a, b = call.input(0), call.input(1)
+    a, b = call.inputs(0, 1)
     terms = []
     for which, labels in (("A", ("i", "j")), ("B", ("j", "k"))):
         turned, moved = call.number(f"trans{which}", 0), call.number(f"transBatch{which}", 0)
@@ -53,19 +53,19 @@ def _fused_matmul(call: Call) -> str:
 
 
 def _fused_conv(call: Call) -> str:
-    y = call.add("Conv", call.input(0), call.input(1), call.input(2), **call.kept(*WINDOW))
+    y = call.add("Conv", *call.inputs(0, 1, 2), **call.kept(*WINDOW))
     return call.activated(call.added(y, call.input(3)))
 
 
 def _fused_gemm(call: Call) -> str:
     given = call.kept("transA", "transB", "alpha", "beta")
-    return call.activated(call.add("Gemm", call.input(0), call.input(1), call.input(2), **given))
+    return call.activated(call.add("Gemm", *call.inputs(0, 1, 2), **given))
 
 
 def _packed_matmul(call: Call) -> str:
     """MatMulNBits, MatMulBnb4: weights [N, K] of few bits in blocks."""
     columns, depth = call.number("N", 0), call.number("K", 0)
-    w = call.unpacked(call.input(1), (columns, depth), *(call.input(k) for k in (2, 3, 4)))
+    w = call.unpacked(call.input(1), (columns, depth), *call.inputs(2, 3, 4))
     y = call.add("Einsum", call.input(0), w, equation="...k,nk->...n")
     return call.added(y, call.input(5))
 
@@ -74,7 +74,7 @@ def _packed_table(call: Call) -> str:
     shape, bits = call.shape(call.input(0)), call.number("bits", 4)
     tensor = call.reader.tensors[call.reader.scope[call.input(0)]]
     shape = (*shape[:-1], shape[-1] * max(1, int(8 * tensor.element_bytes) // bits))
-    table = call.unpacked(call.input(0), shape, call.input(2), call.input(3))
+    table = call.unpacked(call.input(0), shape, *call.inputs(2, 3))
     return call.add("Gather", table, call.input(1), axis=call.number("gather_axis", 0))
 
 
@@ -85,7 +85,7 @@ def _quantised_lstm(call: Call) -> list[str]:
         both, depth, gates = call.shape(call.input(position))
         scales = (call.input(scale), call.input(scale + 1))
         matrices.append(call.unpacked(call.input(position), (both, gates, depth), *scales))
-    inputs = [call.input(0), *matrices, *(call.input(i) for i in range(3, 8))]
+    inputs = [call.input(0), *matrices, *call.inputs(*range(3, 8))]
     return call.split("LSTM", len(call.proto.output), *inputs, **call.kept("direction", "hidden_size"))
 
 
@@ -136,7 +136,7 @@ def _projected(call: Call, x: str, weight: str, past: int, others: Sequence[int]
     p = call.added(call.add("MatMul", x, weight), call.input(2))
     sizes = list(call.attributes.get("qkv_hidden_sizes", ())) or [call.shape(p)[-1] // 3] * 3
     q, k, v = call.split("Split", 3, p, call.constant(sizes), axis=-1)
-    caches = ["", call.input(past), "", *(call.input(i) for i in others)]
+    caches = ["", call.input(past), "", *call.inputs(*others)]
     return _attention(call, q, k, v, caches, packed=(2,))
 
 
@@ -153,7 +153,7 @@ def _multi_head(*positions: int) -> Write:
     """Attention whose mask, caches and other inputs stand at these positions."""
 
     def write(call: Call) -> list[str]:
-        q, k, v = (call.input(i) for i in range(3))
+        q, k, v = call.inputs(0, 1, 2)
         heads, shape = max(1, call.number("num_heads", 1)), call.shape(q)
         if not k and len(shape) == 5:  # [B, S, heads, 3, size]
             q, k, v = call.parts(q, (*shape[:2], heads * shape[4]), 3)
@@ -162,13 +162,13 @@ def _multi_head(*positions: int) -> Write:
             k, v = call.parts(k, (*packed[:2], heads * packed[4]), 2)
         shared = call.number("past_present_share_buffer", 0) and call.input(positions[1])
         length = call.shape(call.input(positions[1]))[-2] if shared else 0
-        return _attention(call, q, k, v, [call.input(i) for i in positions], length=length)
+        return _attention(call, q, k, v, call.inputs(*positions), length=length)
 
     return write
 
 
 def _grouped(call: Call) -> list[str]:
-    q, k, v = (call.input(i) for i in range(3))
+    q, k, v = call.inputs(0, 1, 2)
     heads, pairs = max(1, call.number("num_heads", 1)), max(1, call.number("kv_num_heads", 1))
     if not k:
         size = call.shape(q)[-1] // (heads + 2 * pairs)
@@ -180,7 +180,7 @@ def _grouped(call: Call) -> list[str]:
     else:
         present = call.proto.output[1] if len(call.proto.output) > 1 else ""
         length = (call.reader.stated_shape(present) or (0, 0))[-2]
-    others = ["", *(call.input(i) for i in (3, 4, 5, 6, 7, 8))]
+    others = ["", *call.inputs(3, 4, 5, 6, 7, 8)]
     window = call.number("local_window_size", 0)
     return _attention(call, q, k, v, others, pairs, length=length, window=window)
 
@@ -192,7 +192,7 @@ def _skip_norm(norm: str, bias: int) -> Write:
     """A norm of a sum, which is the fourth output; a bias of the sum stands at position `bias`."""
 
     def write(call: Call) -> list[str]:
-        x = call.added(call.input(0), call.input(1), call.input(bias))
+        x = call.added(*call.inputs(0, 1, bias))
         shift = call.input(3) if norm == "LayerNormalization" else ""
         return [call.add(norm, x, call.input(2), shift, like=x), "", "", x]
 
@@ -200,22 +200,22 @@ def _skip_norm(norm: str, bias: int) -> Write:
 
 
 def _embedding(call: Call) -> list[str]:
-    ids, segments = call.input(0), call.input(1)
+    ids, segments = call.inputs(0, 1)
     places = call.input(8) or call.constant(np.arange(call.shape(ids)[1])[None])
     x = call.add("Gather", call.input(2), ids)
     rows = [call.add("Gather", call.input(3), places)]
     if segments and call.input(4):
         rows.append(call.add("Gather", call.input(4), segments))
     x = call.added(x, *rows)
-    y = call.add("LayerNormalization", x, call.input(5), call.input(6), like=x)
+    y = call.add("LayerNormalization", x, *call.inputs(5, 6), like=x)
     return [y, call.add("ReduceSum", call.input(7) or ids, call.constant([1]), keepdims=0), x]
 
 
 def _group_norm(skip: bool) -> Write:
     def write(call: Call) -> list[str]:
         x = call.input(0)
-        x = call.added(x, call.input(3), call.input(4)) if skip else x
-        y = call.add("InstanceNormalization", x, call.input(1), call.input(2), like=x)
+        x = call.added(x, *call.inputs(3, 4)) if skip else x
+        y = call.add("InstanceNormalization", x, *call.inputs(1, 2), like=x)
         return [call.add("Swish", y, like=y) if call.number("activation", 0) else y, x if skip else ""]
 
     return write
@@ -223,13 +223,11 @@ def _group_norm(skip: bool) -> Write:
 
 def _biased(op: str, *positions: int) -> Write:
     """An op of a sum of the inputs at these positions."""
-    return lambda call: call.add(
-        op, call.added(call.input(0), *(call.input(i) for i in positions)), like=call.input(0)
-    )
+    return lambda call: call.add(op, call.added(call.input(0), *call.inputs(*positions)), like=call.input(0))
 
 
 def _split_gelu(call: Call) -> str:
-    x = call.added(call.input(0), call.input(1))
+    x = call.added(*call.inputs(0, 1))
     half = call.shape(x)[-1] // 2
     a, b = call.split("Split", 2, x, call.constant([half, half]), axis=-1)
     return call.add("Mul", a, call.add("Gelu", b))
@@ -257,9 +255,7 @@ def _quantised(op: str, operands: int, bias: int = 0) -> Write:
             n, *pixels, c = call.shape(inputs[0])
             inputs[0] = call.view(inputs[0], (n, c, *pixels))
         if bias and call.input(bias):
-            inputs.append(
-                call.add("DequantizeLinear", call.input(bias), call.input(4), like=call.input(bias))
-            )
+            inputs.append(call.add("DequantizeLinear", *call.inputs(bias, 4), like=call.input(bias)))
         names = (*WINDOW, "transA", "transB", "axis", "axes", "keepdims", "count_include_pad")
         y = call.add(op, *inputs, **call.kept(*names))
         scale = 3 * operands + (1 if op == "Gemm" else 0)
@@ -276,7 +272,7 @@ def _quantised(op: str, operands: int, bias: int = 0) -> Write:
 def _quantised_concat(call: Call) -> str:
     inputs = [call.scaled(i, i + 1, i + 2) for i in range(2, len(call.proto.input), 3)]
     y = call.add("Concat", *inputs, **call.kept("axis"))
-    return call.add("QuantizeLinear", y, call.input(0), call.input(1), like=y)
+    return call.add("QuantizeLinear", y, *call.inputs(0, 1), like=y)
 
 
 def _scaled_matmul(a: tuple[int, ...], b: tuple[int, ...], bias: int) -> Write:
@@ -300,7 +296,7 @@ _MICROSOFT: dict[str, Write] = {
     "FusedConv": _fused_conv,
     "FusedGemm": _fused_gemm,
     "GemmFastGelu": lambda call: call.add(
-        "Gelu", call.added(call.add("MatMul", call.input(0), call.input(1)), call.input(2))
+        "Gelu", call.added(call.add("MatMul", *call.inputs(0, 1)), call.input(2))
     ),
     "MatMulNBits": _packed_matmul,
     "MatMulBnb4": _packed_matmul,
@@ -319,17 +315,15 @@ _MICROSOFT: dict[str, Write] = {
     "SkipGroupNorm": _group_norm(True),
     "BiasGelu": _biased("Gelu", 1),
     "FastGelu": _biased("Gelu", 1),
-    "BiasAdd": lambda call: call.added(call.input(0), call.input(1), call.input(2)),
+    "BiasAdd": lambda call: call.added(*call.inputs(0, 1, 2)),
     "BiasSoftmax": _biased("Softmax", 1),
     "BiasSplitGelu": _split_gelu,
     "QuickGelu": lambda call: call.add("Gelu", call.input(0)),
     "Gelu": _same("Gelu"),
     "SimplifiedLayerNormalization": lambda call: call.add(
-        "RMSNormalization", call.input(0), call.input(1), like=call.input(0)
+        "RMSNormalization", *call.inputs(0, 1), like=call.input(0)
     ),
-    "RotaryEmbedding": lambda call: call.add(
-        "RotaryEmbedding", call.input(0), call.input(2), call.input(3), call.input(1), like=call.input(0)
-    ),
+    "RotaryEmbedding": lambda call: call.add("RotaryEmbedding", *call.inputs(0, 2, 3, 1), like=call.input(0)),
     **{op: _same(op) for op in ("QuantizeLinear", "DequantizeLinear", "Trilu", "Pad", "GatherND")},
     **{f"QLinear{op}": _quantised(op, 2) for op in ("Add", "Mul")},
     **{

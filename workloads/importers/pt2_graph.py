@@ -97,9 +97,7 @@ class Writer:
                 " program.run_decompositions({})"
             )
         targets = targets_of(call)
-        if (
-            not call.outputs and "." in call.op
-        ):  # of others' ops nobody says what they write: all that they are given
+        if not call.outputs and "." in call.op:  # nobody says what others' ops write: all that they are given
             given = [value.name for value in _flat(list(call.arguments.values())) if isinstance(value, Ref)]
             targets = [name for name in given if name not in self.constants]
         if call.op in DROPPED or not (call.outputs or targets):
@@ -156,9 +154,7 @@ class Writer:
 
     def _region(self, body: Inner, given: list[Any], prefix: str) -> list[str]:
         """Writes a graph out that runs once, on what is given."""
-        pairs = zip(_inputs(body), given, strict=True)
-        names = {inner: outer.name for inner, outer in pairs if inner and isinstance(outer, Ref)}
-        return [self.storages.value(name) for name in self.run(body.graph, names, prefix)]
+        return [self.storages.value(name) for name in self.run(body.graph, _bound(body, given), prefix)]
 
     def _apart(self, body: Inner, names: dict[str, str], prefix: str) -> tuple[list[Node], list[str]]:
         """The nodes of a graph, and the names of its outputs; nothing is written."""
@@ -171,11 +167,9 @@ class Writer:
     def _branches(self, call: Call, bodies: list[Inner], operands: list[Any]) -> list[str]:
         """The larger one is written; the constants of the other are held by the choice."""
         given = list(_flat(operands))
-        written: list[tuple[list[Node], list[str]]] = []
-        for at, body in enumerate(bodies):
-            pairs = zip(_inputs(body), given, strict=True)
-            names = {inner: outer.name for inner, outer in pairs if inner and isinstance(outer, Ref)}
-            written.append(self._apart(body, names, f"{call.name}.{at}."))
+        written = [
+            self._apart(body, _bound(body, given), f"{call.name}.{at}.") for at, body in enumerate(bodies)
+        ]
         nodes, outputs = written[dearest([nodes for nodes, _ in written], self.tensors)]
         self.nodes += nodes
         self.remarks[f"{call.name} depends on data: counted as its branch of more products"] = None
@@ -193,10 +187,7 @@ class Writer:
         """One node. `scan` has (carried, sliced, other) operands, `map` (sliced, other), `while_loop` (carried, other):
         those of the others are the same tensors in each trip."""
         other = operands[-1] if op in LOOPS and operands else []
-        nodes: list[Node] = []
-        fresh: list[str] = []
-        outputs: list[str] = []
-        needed: list[str] = []
+        nodes, fresh, outputs, needed = list[Node](), list[str](), list[str](), list[str]()
         for at, body in enumerate(bodies):
             inner, prefix = _inputs(body), f"{call.name}.{at}."
             fixed = zip(inner[len(inner) - len(other) :], other, strict=True)
@@ -229,6 +220,12 @@ class Writer:
 def _inputs(body: Inner) -> list[str]:
     """The names of a graph's inputs; "" for what is no tensor."""
     return [arg["as_tensor"]["name"] if "as_tensor" in arg else "" for arg in body.graph["inputs"]]
+
+
+def _bound(body: Inner, given: list[Any]) -> dict[str, str]:
+    """What a graph's inputs are called outside."""
+    pairs = zip(_inputs(body), given, strict=True)
+    return {inner: outer.name for inner, outer in pairs if inner and isinstance(outer, Ref)}
 
 
 def _flat(values: list[Any]) -> Iterator[Any]:

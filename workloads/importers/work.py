@@ -191,9 +191,8 @@ def products_of(node: Node, shape: ShapeOf) -> list[Gemm] | None:
     if node.body is not None:
         found = [products_of(each, shape) for each in node.body.nodes]
         known = [gemm for products in found for gemm in products or ()]
-        return (
-            None if None in found else [replace(gemm, groups=node.body.times * gemm.groups) for gemm in known]
-        )
+        times = node.body.times
+        return None if None in found else [replace(gemm, groups=times * gemm.groups) for gemm in known]
     if len(sizes := node.integers("products")) == 4:  # a front end has found them
         return [Gemm(*sizes)] if min(sizes) > 0 else []
     find = _PRODUCTS.get(node.op)
@@ -208,10 +207,8 @@ def dearest(branches: Sequence[Sequence[Node]], tensors: Mapping[str, Tensor]) -
 
     def work(nodes: Sequence[Node]) -> tuple[int, int]:
         found = (products_of(node, lambda name: tensors[name].shape or ()) or () for node in nodes)
-        read = (name for node in nodes for name in node.inputs if name)
-        return sum(gemm.macs for gemms in found for gemm in gemms), sum(
-            tensors[name].elements for name in read
-        )
+        read = (tensors[name].elements for node in nodes for name in node.inputs if name)
+        return sum(gemm.macs for gemms in found for gemm in gemms), sum(read)
 
     return max(range(len(branches)), key=lambda at: work(branches[at]))
 
@@ -248,31 +245,20 @@ def has_matrices(node: Node, folded: Folded, guessed: Container[str]) -> bool:
 
 
 def _convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
-    """Every pixel of the result is a row of patches."""
-    weight, output, groups = shape(node.inputs[1]), shape(node.outputs[0]), max(1, node.integer("group", 1))
-    agree(*shape(node.inputs[0])[1 - len(weight) :][:1], groups * weight[1])
-    axes = len(weight) - 2
-    pixels = prod(output[: -axes - 1]) * prod(output[-axes:])
-    return [Gemm(groups, pixels, weight[0] // groups, prod(weight[1:]))]
-
-
-def _transposed_convolution(node: Node, shape: ShapeOf) -> list[Gemm]:
+    """Every pixel of the result is a row of patches; of a transposed one every pixel of the image makes a patch."""
     image, weight, groups = shape(node.inputs[0]), shape(node.inputs[1]), max(1, node.integer("group", 1))
-    agree(*image[1 - len(weight) :][:1], weight[0])
-    axes = len(weight) - 2
-    pixels = prod(image[: -axes - 1]) * prod(image[-axes:])
-    return [Gemm(groups, pixels, prod(weight[1:]), weight[0] // groups)]
-
-
-def _gemm(node: Node, shape: ShapeOf) -> list[Gemm]:
-    a, b = shape(node.inputs[0]), shape(node.inputs[1])
-    return contract(
-        *matmul(a[::-1] if node.integer("transA", 0) else a, b[::-1] if node.integer("transB", 0) else b)
-    )
+    is_turned, axes = node.op == "ConvTranspose", len(weight) - 2
+    agree(*image[-axes - 1 :][:1], weight[0] if is_turned else groups * weight[1])
+    places = image if is_turned else shape(node.outputs[0])
+    pixels, patch = prod(places[: -axes - 1]) * prod(places[-axes:]), prod(weight[1:])
+    cols, reduction = (patch, weight[0] // groups) if is_turned else (weight[0] // groups, patch)
+    return [Gemm(groups, pixels, cols, reduction)]
 
 
 def _matmul(node: Node, shape: ShapeOf) -> list[Gemm]:
-    return contract(*matmul(shape(node.inputs[0]), shape(node.inputs[1])))
+    a, b = shape(node.inputs[0]), shape(node.inputs[1])
+    a, b = (a[::-1] if node.integer("transA", 0) else a), (b[::-1] if node.integer("transB", 0) else b)
+    return contract(*matmul(a, b))
 
 
 def _einsum(node: Node, shape: ShapeOf) -> list[Gemm]:
@@ -288,9 +274,8 @@ def _attention(node: Node, shape: ShapeOf) -> list[Gemm]:
         pairs = max(1, node.integer("kv_num_heads", heads))
         value_size = value[-1] if len(value) > 3 else value[2] // pairs
         return [Gemm(query[0] * heads, query[1], keys, query[2] // heads + value_size)]
-    batches = (
-        reversed(each[:-2]) for each in (query, key, value)
-    )  # one of a size is repeated for the others
+    # An axis of size 1 is repeated for the others.
+    batches = (reversed(each[:-2]) for each in (query, key, value))
     groups = prod(min(sizes) and max(sizes) for sizes in zip_longest(*batches, fillvalue=1))
     return [Gemm(groups, query[-2], keys, query[-1] + value[-1])]
 
@@ -308,8 +293,8 @@ def _recurrent(node: Node, shape: ShapeOf) -> list[Gemm]:
 _PRODUCTS: dict[str, Callable[[Node, ShapeOf], list[Gemm]]] = {
     "Conv": _convolution,
     "DeformConv": _convolution,
-    "ConvTranspose": _transposed_convolution,
-    "Gemm": _gemm,
+    "ConvTranspose": _convolution,
+    "Gemm": _matmul,
     "MatMul": _matmul,
     "Einsum": _einsum,
     "Attention": _attention,
