@@ -25,6 +25,7 @@ from policies.shipped import network, rules
 from policies.store import ranker_policy, save_policy
 from toys import ABLE
 from workloads.errors import InputError
+from workloads.zoo.mcm87 import split
 
 ROOT = Path(__file__).parents[3]
 CHIP = ROOT / "hwsim" / "nnpi" / "chips" / "nnpi.toml"
@@ -194,7 +195,7 @@ def test_a_model_and_a_chip_of_one_s_own_are_placed(said, tmp_path):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["bert", "--problem", "mcm"], ["expected a problem that places tensors by rank", "mcm"]),
+        (["dlrm_inference", "--problem", "mmap"], ["expected a problem that places tensors by rank", "mmap"]),
         (["nofile.onnx"], ["nofile.onnx"]),
         (["nowhere"], ["nowhere", "egrl list workloads"]),
         (["bert", "--chip", "nnpj"], ["did you mean nnpi"]),
@@ -210,8 +211,16 @@ def test_what_does_not_fit_is_refused_in_one_line(argv, words, capsys):
 
 
 def test_a_start_of_a_problem_without_a_placer_names_the_flag(tmp_path, capsys):
-    argv = ["run", "--workload", "bert", "--problem", "mcm", "--start", "policy", "--gens", "1"]
+    argv = ["run", "--workload", "dlrm_inference", "--problem", "mmap", "--start", "policy", "--gens", "1"]
     refuse(capsys, [*argv, "--out", str(tmp_path / "r")], "--start policy: expected a problem that places")
+
+
+def test_a_network_is_divided_among_the_chips_of_a_module_at_once(capsys):
+    """Of a graph that the rules were not trained on."""
+    assert main(["place", "conv_lstm", "--problem", "mcm", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["speedup"] > 2
+    assert "conv_lstm" in split().test
 
 
 def test_a_placer_for_which_no_rules_ship_is_refused():
