@@ -18,7 +18,7 @@ from workloads.errors import InputError
 
 INSTALLED = importlib.util.find_spec("executorch") is not None
 needs_executorch = pytest.mark.skipif(not INSTALLED, reason="needs pip install executorch")
-NET = Path(__file__).parents[3] / "tests" / "egrl" / "measure" / "profiles" / "net.pt2"
+NET = Path(__file__).parent / "profiles" / "net.pt2"
 FAST, SLOW = 2048, 8192
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and ExecuTorch warn of themselves
 
