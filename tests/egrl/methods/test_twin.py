@@ -304,7 +304,7 @@ def test_thinning_keeps_the_best_half_and_an_even_choice_of_the_rest():
     assert (np.diff(kept) > 0).all()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_of_many_measurements_only_the_fastest_are_predicted_anew(monkeypatch):
     monkeypatch.setattr("egrl.methods.twin.method.PREDICTED", 6)
     propose, known = Proposer.propose, []
