@@ -107,7 +107,7 @@ def learning_curves(
     curves: Sequence[Curve],
     title: str,
     bound: float | None = None,
-    baseline_name: str = "the compiler",
+    baseline_name: str = "the baseline",
     measured: str = "inferences",
 ) -> Figure:
     """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, in bands of quantiles.

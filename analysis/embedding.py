@@ -1,6 +1,7 @@
-"""Mappings in two dimensions by UMAP (McInnes, Healy, Melville 2018): two groups, the compiler's (EGRL, Figure 5).
+"""Mappings in two dimensions by UMAP (McInnes, Healy, Melville 2018): two groups and the baseline's (EGRL, Figure 5).
 
-Two groups of a search's mappings, compiler-competitive and best, and how far apart they lie (EGRL, Section 5).
+The groups are a search's competitive mappings, about as fast as the baseline's, and its best; how far apart they lie is
+measured (EGRL, Section 5).
 
 Deviations:
 - The paper collects mappings "when" a run reaches the compiler's speed, and says no more: here the first ones, in the
@@ -69,7 +70,7 @@ def embedding_figure(
     names: Sequence[str],
     distances: Distances,
     title: str,
-    baseline_name: str = "the compiler",
+    baseline_name: str = "the baseline",
 ) -> Figure:
     """Competitive mappings as open markers, best ones as filled, a shape and colour a run, an arrow to the compiler's.
 

@@ -1,12 +1,11 @@
-"""Memory map shifts: where the tensors of each of the compiler's memories went (EGRL, Figure 6, top).
+"""Memories of an accelerator's tensors under the baseline and the best mapping (EGRL, Figure 6).
 
-Deviations: shares of bytes are shown beside shares of tensors, since a few large tensors decide the latency; each row
-says how much it stands for.
+*Shifts* (top): where the tensors of each of the baseline's memories went. *Bands* (bottom): one bar per tensor in
+execution order, the baseline's above the best.
 
-Memory maps as bands: one bar per tensor in execution order, the compiler's above the best (EGRL, Figure 6, bottom).
-
-Deviations: beside each band stands how its bytes are spread over the memories, and its contiguity as a number; the
-paper says that EGRL favours contiguity, and gives none.
+Deviations: shares of bytes stand beside shares of tensors, since a few large tensors decide the latency, and each row
+says how much it stands for. Beside each band stands how its bytes are spread over the memories, and its contiguity as
+a number: the paper says that EGRL favours contiguity, and gives none.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def shifts(
     return found
 
 
-def shift_figure(found: Sequence[Shift], title: str, baseline_name: str = "the compiler") -> Figure:
+def shift_figure(found: Sequence[Shift], title: str, baseline_name: str = "the baseline") -> Figure:
     """A column of two matrices a head: shares of tensors above, of bytes below; each row adds up to one."""
     most = max(len(shift.memories) for shift in found)
     cell_in = 0.62 if most <= 4 else 0.5

@@ -1,10 +1,8 @@
-"""What lies in one fast memory, step by step, and what its copy engine does: one column per layout, one box per
-allocation.
+"""Addresses over time: boxes of what lies in memories, steps to the right, addresses upwards.
 
-Time to the right, offsets upwards; boxes of one colour are one tensor, and the hatched part of a box is the window in
-which a copy carries it in or out. Below is the time that each step leaves for copies, and what copies take of it.
-
-Where tensors lie in each memory, and when: one panel per memory, steps to the right, addresses upwards, one box per
+The memory map shows one fast memory and its copy engine, one column per layout, one box per allocation: boxes of one
+colour are one tensor, and the hatched part of a box is the window in which a copy carries it in or out. Below is the
+time that each step leaves for copies, and what copies take of it. The layout shows one panel per memory, one box per
 tensor.
 """
 

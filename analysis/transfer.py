@@ -47,7 +47,7 @@ def means(transfer: Transfer, targets: Sequence[str]) -> Floats:
     return geometric_mean(transfer.speedup[[transfer.targets.index(name) for name in targets]])
 
 
-def transfer_curves(transfers: Sequence[Transfer], title: str, baseline_name: str = "the compiler") -> Figure:
+def transfer_curves(transfers: Sequence[Transfer], title: str, baseline_name: str = "the baseline") -> Figure:
     """One panel per training: speedup over the baseline against evaluations spent in training, one line per target."""
     names = list(dict.fromkeys(name for transfer in transfers for name in transfer.targets))
     columns = min(2, len(transfers))
@@ -108,7 +108,7 @@ def _look(line: Line2D, number: int) -> list[Line2D]:
 
 
 def zero_shot(
-    transfers: Sequence[Transfer], held_out: Sequence[str], title: str, baseline_name: str = "the compiler"
+    transfers: Sequence[Transfer], held_out: Sequence[str], title: str, baseline_name: str = "the baseline"
 ) -> Figure:
     """The deployed policy of each training on each held-out target, and their geometric means; one row per training."""
     found = sorted(transfers, key=lambda transfer: means(transfer, held_out)[transfer.deployed])

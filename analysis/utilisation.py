@@ -268,38 +268,6 @@ def split_figure(splits: Sequence[Split], title: str) -> Figure:
     return figure
 
 
-def shares(split: Split) -> dict[str, NDArray[np.float64]]:
-    """What is used of a package, in shares of what there is: name -> float64 [C]."""
-    capacity = max(split.capacity_bytes, 1)
-    return {
-        "chip busy": split.chip_s / split.cost_s,
-        "link busy": split.link_s / split.cost_s,
-        "SRAM, weights": split.weight_bytes / capacity,
-        "SRAM, peak": split.peak_bytes / capacity,
-    }
-
-
-def shares_figure(splits: Sequence[Split], title: str) -> Figure:
-    """A strip a partition, of at least one over the same chips: what of each chip's time, link and SRAM is used."""
-    figure = new_figure(max(6.4, 2.6 + 0.2 * len(splits[0].nodes)), 1.1 + 1.5 * len(splits))
-    grid = figure.subplots(len(splits), 1, squeeze=False, sharex=True)[:, 0]
-    for axes, split in zip(grid, splits, strict=True):
-        found = shares(split)
-        table = 100 * np.array(list(found.values()))
-        image = axes.imshow(table, aspect="auto", cmap="cividis", vmin=0, vmax=100, interpolation="nearest")
-        means = [f"{name}, mean {share.mean():.0%}" for name, share in found.items()]
-        axes.set_yticks(np.arange(len(means)), means)
-        axes.tick_params(labelsize=8)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_title(split.label, fontsize=8, loc="left", pad=3, parse_math=False)
-    grid[-1].set_xlabel("chip, and the link to the next", fontsize=8)
-    bar = figure.colorbar(image, ax=list(grid), pad=0.01, extend="max")
-    bar.set_label("% of the period, of the SRAM", fontsize=8)
-    bar.ax.tick_params(labelsize=8)
-    figure.suptitle(title, fontsize=11, parse_math=False)
-    return figure
-
-
 def _draw_times(axes: Axes, split: Split, unit_s: float) -> None:
     at = np.arange(len(split.nodes))
     axes.bar(at - 0.2, split.chip_s / unit_s, 0.38, color=CHIP, label="chip")

@@ -19,9 +19,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from egrl_muzero.mmap.random_play import random_legal
 from hwsim.mmap.chip import Chip, load_chip
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
-from hwsim.mmap.players import GreedyConfig, best_greedy, greedy, random_legal
+from hwsim.mmap.players import best_greedy, greedy
 from hwsim.mmap.problem import MmapProblem
 from workloads.load import load_program
 from workloads.programs import program_names
@@ -94,7 +95,7 @@ def correlations(programs: Sequence[str], chip: Chip, seed: int) -> None:
         problem = MmapProblem(load_program(name), chip)
         tables, game = problem.tables, problem.game
         draws = np.random.default_rng(seed).random((10, len(problem.space.nodes)))
-        priced = [greedy(game, GreedyConfig(room, copy)) for room, copy in PRICES]
+        priced = [greedy(game, room, copy) for room, copy in PRICES]
         rows = np.stack(
             [*random_legal(game, draws).action, *priced, problem.baseline.mapping[:, 0], best_greedy(game)]
         )

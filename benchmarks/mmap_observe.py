@@ -8,8 +8,8 @@ seen again and again. Median observations a second, for the whole batch at once 
 the default view, with the full memory profile, and with the offsets of all buffers too. "Alone" includes what each call
 costs in Python; the last column is what a batch's arrays take.
 
-A second table has the steps a second of the environment (`hwsim/mmap/gym.py`, needs the extra `gym`), default view, for
-a player who takes NoCopy, else Copy, else Drop; at most 3,000 steps of each program.
+A second table has the steps a second of the environment (`plugins/muzero/egrl_muzero/mmap/gym.py`, needs its extra
+`gym`), default view, for a player who takes NoCopy, else Copy, else Drop; at most 3,000 steps of each program.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from functools import partial
 import numpy as np
 from mmap_moves import made_up, seconds
 
+from egrl_muzero.mmap.gym import MmapEnv
+from egrl_muzero.mmap.observer import SeenGame
+from egrl_muzero.mmap.parts import View
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
-from hwsim.mmap.gym import MmapEnv
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.rules.state import GameState
-from hwsim.stepwise import View
 from workloads.load import load_program
 
 VIEWS = {
@@ -69,9 +70,9 @@ def main() -> None:
         rows = len(states.game)
         single = [game.take(states, np.array([row])) for row in range(rows)]
         for name, view in VIEWS.items():
-            seeing = game.seen_by(view)
+            seeing = SeenGame(game, view)
 
-            def one_by_one(seeing: MmapGame = seeing, single: list[GameState] = single) -> None:
+            def one_by_one(seeing: SeenGame = seeing, single: list[GameState] = single) -> None:
                 for state in single:
                     seeing.observe(state)
 

@@ -35,14 +35,16 @@ from policies.weight_vector import Weights
 from workloads.errors import InputError
 from workloads.load import load
 
-WIDTH, ROUNDS, INPUT_NOISE, SHOWN = 48, 6000, 0.15, 1000
+ROUNDS, INPUT_NOISE, SHOWN = 6000, 0.15, 1000
+HARDNESS, LEAST_LEFT = 0.0, 0.05
+NETWORK = NetworkConfig(name=CONTEXT, width=48)
 BATCH = RankConfig()
 TEST_STEPS = 300_000
 
 
 def speedups(rankers: Rankers, weights: Weights, instance: Instance) -> np.ndarray:
     """Over the default rule, float64 [SAMPLES]: of the mapping itself, then of those placed with noise."""
-    scores, free = rankers.scores(weights[None], instance.places, None)
+    scores, free = rankers.scores(weights[None], instance.places)
     return np.asarray(instance.base / instance.costs(with_noise(scores), np.repeat(free, SAMPLES)))
 
 
@@ -59,21 +61,34 @@ def summary(name: str, rankers: Rankers, weights: Weights, instances: Sequence[I
 
 
 def trained(
-    drawn: list[Instance], without: set[str], rounds: int, input_noise: float, seed: int
+    drawn: list[Instance],
+    without: set[str],
+    rounds: int,
+    input_noise: float,
+    seed: int,
+    network: NetworkConfig = NETWORK,
+    hardness: float = HARDNESS,
 ) -> tuple[Rankers, Weights]:
-    """A network trained on the instances that have nothing of some families."""
+    """A network trained on the instances that have nothing of some families.
+
+    An instance is drawn with a probability proportional to the power `hardness` of the share of the headroom that the
+    compiler's best rule leaves.
+    """
     held = [i for i in drawn if without & set(i.families)]
     kept = [i for i in drawn if not without & set(i.families)]
+    left = np.array([1 - np.log(i.base / i.best_rule) / i.headroom for i in kept])
+    odds = np.maximum(left, LEAST_LEFT) ** hardness
+    odds /= odds.sum()
     import torch
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    module, rng = RankingModule(FEATURE_NAMES, 2, WIDTH), np.random.default_rng(seed)
+    module, rng = RankingModule(FEATURE_NAMES, 2, network), np.random.default_rng(seed)
     module.see([instance.places for instance in kept])
     training = ScoreGradient(module, ScoreGradientConfig(rounds=rounds, input_noise=input_noise))
-    rankers = Rankers(NetworkConfig(name=CONTEXT, width=WIDTH), FEATURE_NAMES, 2)
+    rankers = Rankers(network, FEATURE_NAMES, 2)
     for number in range(1, rounds + 1):
-        chosen = [kept[k] for k in rng.choice(len(kept), BATCH.tasks, replace=False)]
+        chosen = [kept[k] for k in rng.choice(len(kept), BATCH.tasks, replace=False, p=odds)]
         draws = training.begin([instance.places for instance in chosen], BATCH.samples, rng)
         losses = [i.losses(d.scores, d.free_share) for i, d in zip(chosen, draws, strict=True)]
         training.end(draws, losses)
@@ -126,7 +141,7 @@ def table(folder: Path, output: Path | None) -> None:
         rankers = rankers_of(policy)
         own = speedups(rankers, ranker_weights(policy, rankers), i)
         rules = json.loads((folder / f"{family.replace(' ', '-')}.json").read_text())["rules"]
-        scores, free = linear.scores(np.array(rules, np.float32), i.places, None)
+        scores, free = linear.scores(np.array(rules, np.float32), i.places)
         of_rules = i.base / i.costs(scores, free)
         best = max(own.max(), of_rules.max())
         found = (own[0], own.max(), of_rules[0], of_rules.max(), best, i.base / i.best_rule, i.base / i.best)
@@ -154,6 +169,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--input-noise", type=float, default=INPUT_NOISE)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--hardness", type=float, default=HARDNESS)
+    parser.add_argument("--network", default=NETWORK.name, help="linear, mlp, context, graph_unet, …")
+    parser.add_argument("--width", type=int, default=NETWORK.width)
+    parser.add_argument("--depth", type=int, default=NETWORK.depth)
     parser.add_argument("--without", default="", help="families, with commas between")
     parser.add_argument("--networks", default=",".join(TESTED))
     parser.add_argument("--chips", type=int, default=0, help="drawn chips for each network; 0: nnpi")
@@ -163,8 +182,10 @@ def main() -> None:
     elif given.what == "train":
         without = {name for name in given.without.split(",") if name}
         drawn = [instance for path in given.file for instance in read(path)]
-        rankers, weights = trained(drawn, without, given.rounds, given.input_noise, given.seed)
-        free = {"without": sorted(without), "rounds": given.rounds, "input_noise": given.input_noise}
+        network = NetworkConfig(name=given.network, width=given.width, depth=given.depth)
+        how = {"rounds": given.rounds, "input_noise": given.input_noise, "seed": given.seed}
+        rankers, weights = trained(drawn, without, **how, network=network, hardness=given.hardness)
+        free = {"without": sorted(without), "hardness": given.hardness, **how}
         policy = ranker_policy(weights, rankers, heads=("weight", "activation"), choices=3, **free)
         save_policy(given.output, policy.weights, policy.metadata)
     elif given.what == "table":

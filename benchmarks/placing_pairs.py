@@ -26,20 +26,10 @@ from hwsim.nnpi.placer import DEFAULT_RULE, RULES, NnpiPlacer, compile_map, plac
 from hwsim.nnpi.tables import Tables, build_tables
 from policies.ranker import free_share
 from workloads.load import load
-from workloads.zoo.mcm87 import MCM87
+from workloads.zoo.mcm87 import MCM87, family_of
 
 LEAST, LARGEST = 0.005, 1200
 """Smallest gain, as a logarithm, of a pair that counts; most ops of a network."""
-ALIKE = {"small residual": "resnet", "wide residual": "resnet"}
-BY_NAME = {
-    "resnet": "resnet",
-    "vgg": "plain",
-    "alexnet": "plain",
-    "mobilenet": "mobile",
-    "unet": "segmentation",
-    "bert": "transformer",
-    "gpt2": "transformer",
-}
 TESTED = tuple(
     name
     for names in (
@@ -50,14 +40,6 @@ TESTED = tuple(
     for name in names.split()
 )
 """Networks on which at least 2 % can be gained over the default rule on `nnpi`, of ten families."""
-
-
-def family_of(workload: str) -> str:
-    """The family of a network, of one of another's itself: what is left out of training together."""
-    name = workload.partition(":")[0]
-    if name in MCM87:
-        return ALIKE.get(MCM87[name].family, MCM87[name].family)
-    return next((family for prefix, family in BY_NAME.items() if name.startswith(prefix)), name)
 
 
 def sizes(rng: np.random.Generator) -> str:

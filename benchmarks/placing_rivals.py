@@ -53,7 +53,7 @@ class _OnScores(Method):
         self._config, self._placer, places = config, problem.placer, policy_fit.places_of(problem)
         names, heads = problem.placer.feature_names, len(problem.space.heads)
         rule = [*ranking.rules(names, heads), by_hand(names, heads)][0]
-        scores, share = Rankers(NetworkConfig(name=LINEAR), names, heads).scores(rule[None], places, None)
+        scores, share = Rankers(NetworkConfig(name=LINEAR), names, heads).scores(rule[None], places)
         self._free = float(share[0])
         self._first = of_unit_size(scores[0])[:, 1:].astype(np.float64)
         self._context, self._rounds = context, 0

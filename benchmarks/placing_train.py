@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from deap import cma
@@ -33,19 +35,35 @@ from population.walk import Ascent
 
 CUT, SMALL = 0.5, 0.02
 """Largest regret that counts, and what is added to the headroom before its root."""
+BY_HAND = by_hand(FEATURE_NAMES, 2).astype(np.float64)
 CHILDREN, EVALUATIONS = 20, 500
 ROUNDS, PAIRS_A_ROUND, HALF = 900, 48, 16
 TEST_STEPS = 300_000
 
 
-def _weight(pairs: list[Pair]) -> np.ndarray:
+class Subject(Protocol):
+    """What rules are trained on: `Pair`, or another problem with a placer."""
+
+    @property
+    def family(self) -> str: ...
+
+    @property
+    def headroom(self) -> float: ...
+
+    def regret(self, rules: np.ndarray) -> np.ndarray: ...
+
+
+Pairs = Sequence[Subject]
+
+
+def _weight(pairs: Pairs) -> np.ndarray:
     return np.array([(pair.headroom + SMALL) ** -0.5 for pair in pairs])
 
 
-def best_alone(pairs: list[Pair], rounds: int = ROUNDS, seed: int = 0) -> np.ndarray:
-    """The rule float64 [P] with the least mean regret."""
+def best_alone(pairs: Pairs, start: np.ndarray, rounds: int = ROUNDS, seed: int = 0) -> np.ndarray:
+    """The rule float64 [P] with the least mean regret; the climb begins at `start`."""
     rng = np.random.default_rng(seed)
-    rule = by_hand(FEATURE_NAMES, 2).astype(np.float64)
+    rule = start.astype(np.float64)
     ascent, weight = Ascent.of(len(rule)), _weight(pairs)
     for round_ in range(rounds):
         left = 1 - round_ / rounds
@@ -60,7 +78,7 @@ def best_alone(pairs: list[Pair], rounds: int = ROUNDS, seed: int = 0) -> np.nda
     return rule
 
 
-def best_for(pair: Pair, start: np.ndarray, seed: int, evaluations: int = EVALUATIONS) -> np.ndarray:
+def best_for(pair: Subject, start: np.ndarray, seed: int, evaluations: int = EVALUATIONS) -> np.ndarray:
     """The rule that CMA-ES finds for one pair."""
 
     class Vector(np.ndarray):
@@ -81,11 +99,9 @@ def best_for(pair: Pair, start: np.ndarray, seed: int, evaluations: int = EVALUA
     return best[1]
 
 
-def candidates_of(pair: Pair, first: np.ndarray) -> np.ndarray:
-    """Two rules [2, P] for one pair."""
-    return np.stack(
-        [best_for(pair, first, 1), best_for(pair, by_hand(FEATURE_NAMES, 2).astype(np.float64), 2)]
-    )
+def candidates_of(pair: Subject, starts: Sequence[np.ndarray]) -> np.ndarray:
+    """A rule for one pair from each start, [S, P]."""
+    return np.stack([best_for(pair, start, seed) for seed, start in enumerate(starts, 1)])
 
 
 def additions(regret: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
@@ -106,12 +122,13 @@ def additions(regret: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
 class Training:
     """Candidates of all pairs, and their regrets on all pairs."""
 
-    def __init__(self, pairs: list[Pair], workers: int) -> None:
-        self.pairs = pairs
+    def __init__(self, pairs: Pairs, workers: int, hand: np.ndarray = BY_HAND, rounds: int = ROUNDS) -> None:
+        """`hand`: the rule float64 [P] that climbs begin at; `rounds`: of the climb to the first rule."""
+        self.pairs, self._hand, self._rounds = pairs, hand, rounds
         self.family = np.array([pair.family for pair in pairs])
-        first = best_alone(pairs)
+        starts = [best_alone(pairs, hand, rounds), hand]
         with ProcessPoolExecutor(workers) as pool:
-            found = list(pool.map(partial(candidates_of, first=first), pairs, chunksize=4))
+            found = list(pool.map(partial(candidates_of, starts=starts), pairs, chunksize=4))
             self.candidates = np.concatenate(found)
             self.regret = np.stack(
                 list(pool.map(partial(_regret, rules=self.candidates), pairs, chunksize=4))
@@ -122,7 +139,7 @@ class Training:
         """Rules float64 [count, P], for whose training the pairs of a family were not there."""
         kept = np.flatnonzero(self.family != without)
         pairs = [self.pairs[k] for k in kept]
-        first = best_alone(pairs)
+        first = best_alone(pairs, self._hand, self._rounds)
         allowed = np.flatnonzero(self.family[self.of_pair] != without)
         own = np.array([pair.regret(first[None])[0] for pair in pairs])
         regret = np.concatenate([own[:, None], self.regret[np.ix_(kept, allowed)]], axis=1)
@@ -130,15 +147,15 @@ class Training:
         return rules[additions(regret, _weight(pairs), count)]
 
 
-def _regret(pair: Pair, rules: np.ndarray) -> np.ndarray:
+def _regret(pair: Subject, rules: np.ndarray) -> np.ndarray:
     return pair.regret(rules)
 
 
-def document(rules: np.ndarray) -> str:
+def document(rules: np.ndarray, names: Sequence[str] = FEATURE_NAMES, heads: int = 2) -> str:
     """Rules as the package keeps them."""
     rows = ",\n".join("[" + ",".join(f"{value:.5g}" for value in row) + "]" for row in rules)
-    names = json.dumps(list(FEATURE_NAMES))
-    return f'{{"kind": "rules", "version": 1, "heads": 2,\n"features": {names},\n"rules": [\n{rows}\n]}}\n'
+    features = json.dumps(list(names))
+    return f'{{"kind": "rules", "version": 1, "heads": {heads},\n"features": {features},\n"rules": [\n{rows}\n]}}\n'
 
 
 def tested() -> list[Pair]:

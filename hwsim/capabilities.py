@@ -165,6 +165,14 @@ class HasBestKnown(Protocol):
         """The best mapping known, or None; and a remark for people, or ""."""
 
 
+def shipped_cost(problem: Problem) -> float | None:
+    """The cost of the best mapping that ships for the problem; None where there is none."""
+    if not isinstance(problem, HasBestKnown) or not isinstance(problem, HasModel):
+        return None
+    mapping, _ = problem.best_known()
+    return None if mapping is None else problem.model_cost(mapping)
+
+
 @runtime_checkable
 class HasBound(Protocol):
     """A problem that can prove a bound on all mappings."""

@@ -1,15 +1,13 @@
-"""Of mappings that are equally fast the one nearest to the baseline.
+"""The changes that lead from the baseline to a faster mapping: without those that gain nothing, and in steps.
 
-Source: groups of changes are undone as in delta debugging (Zeller, Hildebrandt, IEEE TSE 2002): all, then halves.
+`nearest` finds, of mappings that are equally fast, the one nearest to the baseline. Source: groups of changes are
+undone as in delta debugging (Zeller, Hildebrandt, IEEE TSE 2002): all, then halves. Deviations: a group that cannot
+be undone whole is halved at once; a second pass undoes what the first made free.
 
-Deviations: a group that cannot be undone whole is halved at once; a second pass undoes what the first made free.
-
-The changes that lead from the baseline to a faster mapping, in steps that each run and gain, the best first.
-
-Source: greedy, by gain per change. What does not fit alone is put in a step with the changes that make room for it:
-each time the one that leaves the least to repair (`Evaluation.epsilon`), or the fastest of those that leave nothing.
-
-Deviations: where no step buys `LEAST`, or after `LIMIT` evaluations, all that is left is the last step.
+`best_first` orders the changes in steps that each run and gain. Source: greedy, by gain per change. What does not fit
+alone is put in a step with the changes that make room for it: each time the one that leaves the least to repair
+(`Evaluation.epsilon`), or the fastest of those that leave nothing. Deviations: where no step buys `LEAST`, or after
+`LIMIT` evaluations, all that is left is the last step.
 """
 
 from __future__ import annotations

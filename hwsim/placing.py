@@ -1,9 +1,10 @@
 """Placing by score: a policy ranks tensors, and a problem's placer puts each where it still fits.
 
-A score says how much a tensor belongs in a memory. Tensors are taken by falling *priority*, the best of a tensor's
-scores less that of the slowest memory. Each goes to the memory of its highest score that still has room for it; if no
-memory with a higher score than the slowest one has room, it goes to the slowest one. So every result is valid, and what
-a policy proposed is what runs.
+A score says how much a tensor belongs in a memory, or a node on a chip. Tensors are taken by falling *priority*, the
+best of a tensor's scores less that of the slowest memory. Each goes to the memory of its highest score that still has
+room for it; if no memory with a higher score than the slowest one has room, it goes to the slowest one. So every result
+is valid, and what a policy proposed is what runs. On chips (`hwsim.mcm.placer`) a constraint solver takes the nodes by
+how much better their best chip suits them than the second, and leaves out chips that the rules of the package forbid.
 
 A small change of the scores changes the order of a few tensors, so that the cost changes little; where a policy names
 memories and a repair moves what does not fit, one more tensor in a full memory may push out many.
@@ -25,7 +26,11 @@ Scores = NDArray[np.float32]
 class Placer(ABC):
     """Places the T tensors of a problem in its L memories; memory 0 is the slowest and has room for all.
 
+    Where nothing has room for all, as on chips, memory 0 is none, and every tensor is placed in one of the others.
+
     Attributes:
+        offset: memory l is choice l - offset of a decision: 1 where memory 0 is none, else 0.
+        by_key: whether the key of an evaluation decides what runs of a mapping that does not fit.
         node: int64 [T], the node that each tensor belongs to, rising.
         head: int64 [T], the decision of that node that says where the tensor is.
         features: float32 [T, L, F], what a policy sees of putting a tensor in a memory: numbers without a unit, which
@@ -33,6 +38,8 @@ class Placer(ABC):
         feature_names: F names; equal names mean the same.
     """
 
+    offset: int = 0
+    by_key: bool = False
     node: NDArray[np.int64]
     head: NDArray[np.int64]
     features: NDArray[np.float32]
@@ -52,7 +59,7 @@ class Placer(ABC):
 
     @abstractmethod
     def repaired(self, mapping: Mapping16) -> Mapping16:
-        """What would run of canonical mappings int16 [B, N, H], whether they fit or not."""
+        """What would run of canonical mappings int16 [B, N, H], whether they fit or not; themselves if `by_key`."""
 
     def check(self, scores: Scores, free_share: NDArray[np.float64]) -> None:
         """Raise ValueError as `place` says."""
@@ -80,12 +87,13 @@ def ranked(scores: Scores) -> NDArray[np.int64]:
     return order
 
 
-def scores_of(mapping: Mapping16, node: NDArray[np.int64], head: NDArray[np.int64], memories: int) -> Scores:
+def scores_of(placer: Placer, mapping: Mapping16) -> Scores:
     """Scores float32 [B, T, L] that place as valid mappings int16 [B, N, H] do: 1 in the tensor's memory, else -inf.
 
     Memory 0 has 0, so that nothing but the mapping's own memory comes before it.
     """
-    chosen = mapping[:, node, head][..., None] == np.arange(memories)
+    memories = np.arange(placer.features.shape[1]) - placer.offset
+    chosen = mapping[:, placer.node, placer.head][..., None] == memories
     scores = np.where(chosen, np.float32(1), np.float32(-np.inf))
     scores[:, :, 0] = 0
     return scores

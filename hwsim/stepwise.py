@@ -4,55 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Doc
 
 from hwsim.problem import Floats, Mapping16
-from workloads.errors import InputError
-
-
-@dataclass(frozen=True)
-class View:
-    """The size of an agent's view of a game with a memory that fills over time."""
-
-    next_buffers: Annotated[
-        int, Doc("decisions after the present one that are shown (k in the MMapGame paper)")
-    ] = 5
-    same_tensor: Annotated[
-        int, Doc("later decisions on the same tensor that are shown (l in the MMapGame paper)")
-    ] = 5
-    map_cells: Annotated[int, Doc("rows, and columns, of the memory map")] = 128
-    map_steps: Annotated[int, Doc("steps that the map covers, a multiple of `map_cells`")] = 256
-    profile_cells: Annotated[int | None, Doc("cells of the memory profile; None: one per granule")] = 512
-    supply_steps: Annotated[int, Doc("steps that the supply profile covers")] = 128
-    offsets: Annotated[
-        int | None,
-        Doc("buffers before the present one whose offsets are shown; None: all, by their index"),
-    ] = 128
-    held: Annotated[
-        int,
-        Doc("steps back within which tensors that still lie in fast memory are shown; 0: they are not shown"),
-    ] = 0
-
-    def __post_init__(self) -> None:
-        """Raises InputError where a number is out of range."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            least = 0 if each.name in ("next_buffers", "same_tensor", "held") else 1
-            most = 2**24 if each.name == "profile_cells" else 2**16
-            unlimited = value is None and each.name in ("profile_cells", "offsets")
-            if not unlimited and (type(value) is not int or not least <= value <= most):
-                raise InputError(
-                    f"{each.name}: expected a whole number from {least} to {most}, found {value!r}"
-                )
-        if self.map_steps % self.map_cells:
-            raise InputError(
-                f"map_steps: expected a multiple of map_cells ({self.map_cells}), found {self.map_steps}"
-            )
 
 
 class Arrays(NamedTuple):
@@ -110,12 +67,12 @@ class Game(ABC):
         """As `step`, but it may change the state in place."""
         return self.step(state, action)
 
-    @abstractmethod
     def observe(self, state: Any) -> dict[str, NDArray[Any]]:
-        """What an agent sees, arrays [B, …] by name."""
+        """What an agent sees, arrays [B, …] by name; default: which actions are legal."""
+        return {"legal": self.legal(state)}
 
     def seen_by(self, view: Any) -> Game:
-        """The same game with observations as a `View`, or settings of its own, describe them; default: everything."""
+        """The same game with observations as settings of an agent describe them; default: everything."""
         return self
 
     @abstractmethod
@@ -184,12 +141,9 @@ class Derivation(ABC):
 
     Attributes:
         root: the empty plan.
-        by_domains: whether the graph is the problem's decisions, one after another, each with the choices that the
-            problem's solver leaves, and no derivation by rules of its own.
     """
 
     root: Hashable
-    by_domains: bool = False
 
     @abstractmethod
     def successors(self, vertex: Hashable) -> Sequence[Hashable]:
@@ -255,26 +209,3 @@ class RuledDerivation(Derivation):
     @abstractmethod
     def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
         """The plans int16 [N, H] of a part that are made of the `kept` plans of other parts, each once."""
-
-
-class OrderedDerivation(Derivation):
-    """A derivation that makes D decisions one after another, always in the same order.
-
-    Attributes:
-        counts: int64 [D], how many choices each has.
-    """
-
-    counts: NDArray[np.int64]
-
-    @abstractmethod
-    def drawn(
-        self, vertex: Hashable, probabilities: NDArray[np.float64], rng: np.random.Generator
-    ) -> Mapping16 | None:
-        """int16 [N, H] of a complete plan below a vertex; None if there is none.
-
-        The decisions that are left are drawn from float64 [D, C], as far as what was decided before allows.
-        """
-
-    @abstractmethod
-    def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
-        """int64 [D], the choices of one mapping [N, H]."""

@@ -7,8 +7,9 @@
     g(t, m)    = decide . relu(mix . [z(t, m), around(node of t)])
     free       = free . mean of op over all nodes
 
-Features, memories and their ends are those of `policies.places`; memory 0 is not read. `policies.context_module` is the
-twin in torch, which gradients pass; a test holds the two to each other.
+Features, memories and their ends are those of `policies.places`; memory 0 is not read. Without `around` the network is
+a multilayer perceptron: g reads z(t, m) alone. `policies.context_module` is the twin in torch, which gradients pass; a
+test holds the two to each other.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ LEAST_SQUARE = 1e-8
 class ContextNetwork:
     """The network for F features, H decisions a node, and hidden layers of some width."""
 
-    def __init__(self, features: int, heads: int, width: int) -> None:
+    def __init__(self, features: int, heads: int, width: int, around: bool = True) -> None:
         """Raises ValueError unless all are positive."""
         if min(features, heads, width) < 1:
             raise ValueError(f"expected positive sizes, received {(features, heads, width)}")
-        self.features, self.heads, self.width = features, heads, width
+        self.features, self.heads, self.width, self.around = features, heads, width, around
         shapes = {
             "encode.weight": (width, features + ENDS + heads),
             "encode.bias": (width,),
-            "mix.weight": (width, width * (1 + PARTS * heads)),
+            "mix.weight": (width, width * (1 + PARTS * heads * around)),
             "mix.bias": (width,),
             "decide.weight": (1, width),
             "decide.bias": (1,),
@@ -69,8 +70,9 @@ class ContextNetwork:
         of_op: Floats = of_tensors.reshape(nodes, -1)
         own, mixing = np.split(w["mix.weight"], [self.width], axis=1)
         mixed = np.tile(w["mix.bias"], (nodes, 1))
-        for part, by in zip(means_around(of_op, places), np.split(mixing, PARTS, axis=1), strict=True):
-            mixed += part @ by.T
+        if self.around:
+            for part, by in zip(means_around(of_op, places), np.split(mixing, PARTS, axis=1), strict=True):
+                mixed += part @ by.T
         hidden = np.maximum(z @ own.T + mixed[places.node, None], 0)
         added = np.zeros((len(places.node), levels), np.float32)
         added[:, 1:] = hidden @ w["decide.weight"][0] + w["decide.bias"]

@@ -14,10 +14,12 @@ GRAPH_UNET = "graph_unet"
 """The package's own network, `policies.graph_unet`, which evaluates a whole population in one pass."""
 LINEAR, AUTO = "linear", "auto"
 """No network at all: a linear rule (`policies.ranker`); LINEAR if a placer reads the policy, else GRAPH_UNET."""
-CONTEXT = "context"
-"""Two layers that read a tensor with what is around it (`policies.context`); it ranks, and needs no torch."""
-NETWORKS = (AUTO, LINEAR, CONTEXT, GRAPH_UNET, "gcn", "sage", "gin", "gat", "edge_cnn", "graph_gps")
-"""Networks by name; those after the first four are built from torch-geometric's layers, see `policies.pyg`."""
+CONTEXT, MLP = "context", "mlp"
+"""Two layers that read a tensor with what is around it, or by itself (`policies.context`); both rank, without torch."""
+RANKING_ONLY = (LINEAR, CONTEXT, MLP)
+"""Networks that only a placer reads."""
+NETWORKS = (AUTO, *RANKING_ONLY, GRAPH_UNET, "gcn", "sage", "gin", "gat", "edge_cnn", "graph_gps")
+"""Networks by name; those after the first five are built from torch-geometric's layers, see `policies.pyg`."""
 LIBRARY = "torch_geometric.nn"
 """Where MODULE:NAME may come from without being code of a stranger: it is installed with this package."""
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policies.boltzmann import boltzmann
+
+if TYPE_CHECKING:
+    from policies.graph import Graph
 
 ENDS = 2
 """Coefficients and outputs a tensor: for the slow and for the fast end of the memories."""
@@ -54,6 +58,7 @@ class Places:
         features: float32 [T, L, F].
         shape: (N, H).
         edge_index: int64 [2, E], directed edges between nodes (producer, consumer); None: nobody asks for them.
+        offset: memory l is choice l - offset of a decision.
     """
 
     node: NDArray[np.int64]
@@ -61,6 +66,7 @@ class Places:
     features: Floats
     shape: tuple[int, int]
     edge_index: NDArray[np.int64] | None = None
+    offset: int = 0
 
     @cached_property
     def ends(self) -> Floats:
@@ -89,11 +95,22 @@ class Places:
         return np.concatenate([self.features[:, 1:], ends, heads], axis=2).astype(np.float32)
 
     @cached_property
-    def neighbours(self) -> tuple[Means, Means]:
-        """What takes values of nodes to means over producers, and over consumers. ValueError if edges are unknown."""
+    def graph(self) -> Graph:
+        """What networks over the graph read. ValueError if edges are unknown."""
+        from policies.graph import Graph  # torch, which other networks do without
+
+        return Graph.build(self._edges, self.shape[0])
+
+    @property
+    def _edges(self) -> NDArray[np.int64]:
         if self.edge_index is None:
             raise ValueError("edge_index: expected the edges of the graph, received None")
-        source, target = self.edge_index
+        return self.edge_index
+
+    @cached_property
+    def neighbours(self) -> tuple[Means, Means]:
+        """What takes values of nodes to means over producers, and over consumers. ValueError if edges are unknown."""
+        source, target = self._edges
         return Means.of(target, source), Means.of(source, target)
 
     def linear(self, coefficients: Floats) -> Floats:
@@ -123,5 +140,5 @@ class Places:
     def probabilities(self, scores: Floats, num_choices: NDArray[np.int16], choices: int) -> Floats:
         """Probabilities float32 [M, N, H, C]: the softmax of the scores [M, T, L] of each decision by itself."""
         logits = np.zeros((len(scores), *self.shape, choices), np.float32)
-        logits[:, self.node, self.head, : scores.shape[2]] = scores
+        logits[:, self.node, self.head, : scores.shape[2] - self.offset] = scores[:, :, self.offset :]
         return boltzmann(logits, np.ones(logits.shape[:-1], np.float32), num_choices)

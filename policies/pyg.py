@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from policies.graph import Graph, prepare
 from policies.graph_unet import GraphUNet, draw_weights
-from policies.network import AUTO, CONTEXT, GRAPH_UNET, LIBRARY, LINEAR, NetworkConfig
+from policies.network import AUTO, GRAPH_UNET, LIBRARY, RANKING_ONLY, NetworkConfig
 from policies.weight_vector import WeightFormat, Weights, flatten, weight_format_of
 from workloads.errors import InputError
 from workloads.references import failed, imported, is_reference, look_here
@@ -125,7 +125,7 @@ def make_actor(
     """The network of some settings, with weights drawn from `rng`; without one they are the caller's to assign."""
     if config.name in (AUTO, GRAPH_UNET):
         return GraphUNet(config, features, heads, choices, rng)
-    if config.name in (LINEAR, CONTEXT):
+    if config.name in RANKING_ONLY:
         raise InputError(
             f"network: expected a network over the graph, found {config.name}, which only a placer reads"
         )

@@ -6,9 +6,9 @@ c are the coefficients of a linear rule, and g is what a network adds (`NetworkC
 Coefficients are given for the slow and the fast end of the memories (`policies.places`). One more weight says which
 share of the memory for prefetching stays free.
 
-"context" is `policies.context`, which reads each tensor in each memory; its scores are brought to one size. Any other
-network is one over the graph: it sees of each node the features of its tensors, the mean over memories, and adds to
-both ends. All of this is relative to the chip, so that a ranking network reads any network on any chip with the same
+"context" and "mlp" are `policies.context`, which reads each tensor in each memory; scores are brought to one size. Any
+other network is one over the graph: it sees of each node the features of its tensors, the mean over memories, and adds
+to both ends. All of this is relative to the chip, so that a ranking network reads any network on any chip with the same
 kinds of decisions.
 """
 
@@ -21,19 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.context import ContextNetwork, of_unit_size
-from policies.network import CONTEXT, LINEAR, NetworkConfig
+from policies.network import CONTEXT, LINEAR, MLP, NetworkConfig
 from policies.places import ENDS, Places
 from policies.weight_vector import Segment, WeightFormat, Weights
 
 if TYPE_CHECKING:
-    from policies.graph import Graph
     from policies.stacked import StackedActor
 
 MOST_FREE = 0.5
 """Largest share of the prefetch memory that a policy can keep free."""
 BODY_GAIN = 0.1
 """Standard deviation, roughly, of what a fresh network adds to the scores of the rule that it begins with."""
-BY_HAND = {"saved_of_mean": 1.0, "bytes_times_lifetime": -1.0, "one": 0.5}
+BY_HAND = {"saved_of_mean": 1.0, "bytes_times_lifetime": -1.0, "one": 0.5, "distance_by_seconds": -1.0}
 """Coefficients to begin with, if a placer names such features: time saved against room taken."""
 FREE_BY_HAND = -1.0
 SPREAD = 0.5
@@ -71,8 +70,8 @@ class Rankers:
         ]
         self._linear = own[-1].end
         self._body: StackedActor | ContextNetwork | None = None
-        if config.name == CONTEXT:
-            self._body = ContextNetwork(features, heads, config.width)
+        if config.name in (CONTEXT, MLP):
+            self._body = ContextNetwork(features, heads, config.width, around=config.name == CONTEXT)
         elif config.name != LINEAR:
             from policies.stacked import StackedActor
 
@@ -83,11 +82,6 @@ class Rankers:
                 for s in self._body.weight_format.segments
             ]
         self.weight_format = WeightFormat(tuple(own))
-
-    @property
-    def reads_graph(self) -> bool:
-        """Whether `scores` needs the graph."""
-        return self.config.name not in (LINEAR, CONTEXT)
 
     def of_rule(self, rule: Weights, rng: np.random.Generator) -> Weights:
         """Weights float32 [P] that begin with a linear rule [H 2 F + 1]; a network's own are drawn."""
@@ -105,11 +99,11 @@ class Rankers:
         return self.of_rule(rule + noise, rng)
 
     def scores(
-        self, weights: NDArray[np.float32], places: Places, graph: Graph | None
+        self, weights: NDArray[np.float32], places: Places
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Scores float32 [M, T, L] of weights [M, P], and the shares float64 [M] of the prefetch memory left free.
 
-        `graph` may be None unless `reads_graph`. Raises ValueError where a shape does not fit.
+        Raises ValueError where a shape does not fit, or a network needs edges that `places` does not know.
         """
         self.weight_format.check(weights)
         heads, features = self.heads, len(self.names)
@@ -122,9 +116,7 @@ class Rankers:
         if isinstance(self._body, ContextNetwork):
             return self._with_context(self._body, scores, free, own, places)
         if self._body is not None:
-            if graph is None:
-                raise ValueError("graph: expected that of the places, received None")
-            scores += places.between_ends(self._body.all_logits(own, places.of_nodes, graph))
+            scores += places.between_ends(self._body.all_logits(own, places.of_nodes, places.graph))
         return scores, free_share(free)
 
     @staticmethod

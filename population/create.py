@@ -13,15 +13,22 @@ import numpy as np
 
 from policies.network import NetworkConfig
 from population.config import Decisions, EvolutionConfig
-from population.generational import Generational
 from population.genome import Boltzmann, Encoding, Genome, Individual, Network
-from population.island_search import IslandSearch
 from population.local_search import LocalSearch
 from population.operators import Operators
 from population.policies import Policies
 from population.population import Floats, Population
 
-KINDS: dict[str, type[Population]] = {"generational": Generational, "islands": IslandSearch}
+
+def kind_of(config: EvolutionConfig) -> type[Population]:
+    """What survives, as the settings say; its file is imported only then."""
+    if config.survival == "generational":
+        from population.generational import Generational
+
+        return Generational
+    from population.island_search import IslandSearch
+
+    return IslandSearch
 
 
 def create(
@@ -43,7 +50,7 @@ def create(
     """
     if config.boltzmann_count < config.population and actor is None:
         raise ValueError("actor: expected a NetworkConfig for the network members, received None")
-    population = KINDS[config.survival](config, decisions, actor, operators, device)
+    population = kind_of(config)(config, decisions, actor, operators, device)
     room = config.population - len(start) if config.survival == "islands" else 0
     start = [*start, *(population.policies.of_rule(rule, rng) for rule in rules[:room])]
     population.begin(first_members(rng, config, population.policies, population.local, start))

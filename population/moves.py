@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from hwsim.stages import Pipeline
-from population.stage_moves import relieve, stage_move
 
 Mapping16 = NDArray[np.int16]
 TRIES = 20
@@ -217,6 +216,8 @@ class Moves:
 
     def _move_stages(self, mapping: Mapping16, head: int, rng: np.random.Generator) -> bool:
         """One move of `population.stage_moves` in place; False where it would change nothing or is not possible."""
+        from population.stage_moves import relieve, stage_move  # choices are seldom stages
+
         peers, pipeline = self._peers[head], self._pipeline
         assert pipeline is not None
         stage = mapping[peers, head]

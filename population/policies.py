@@ -98,7 +98,7 @@ class Policies:
         if networks and decisions.places is not None:
             chosen = [members[i] for i in networks]
             out[networks] = decisions.places.probabilities(
-                self.scores(chosen, observation)[0], decisions.num_choices, decisions.choices
+                self.scores(chosen)[0], decisions.num_choices, decisions.choices
             )
         elif networks:
             from policies.graph import prepare
@@ -113,16 +113,10 @@ class Policies:
             out[others] = boltzmann(prior, temperature, decisions.num_choices)
         return out
 
-    def scores(
-        self, members: Sequence[Individual], observation: Observation
-    ) -> tuple[Floats, NDArray[np.float64]]:
+    def scores(self, members: Sequence[Individual]) -> tuple[Floats, NDArray[np.float64]]:
         """Scores float32 [M, T, L] of individuals that are ranking networks, and the shares [M] that they keep free."""
-        places, graph = self._decisions.places, None
+        places = self._decisions.places
         assert places is not None
         assert self._actor is not None
-        if self._rankers.reads_graph:
-            from policies.graph import prepare
-
-            graph = prepare(observation.edge_index, len(observation.x))
         weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Network)])
-        return self._rankers.scores(weights, places, graph)
+        return self._rankers.scores(weights, places)

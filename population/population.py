@@ -103,11 +103,9 @@ class Population(ABC):
         members = self.members if chosen is None else [self.members[i] for i in chosen]
         return self.policies.probabilities(members, observation)
 
-    def scores(
-        self, observation: Observation, chosen: NDArray[np.int64]
-    ) -> tuple[Floats, NDArray[np.float64]]:
+    def scores(self, chosen: NDArray[np.int64]) -> tuple[Floats, NDArray[np.float64]]:
         """Scores float32 [M, T, L] of the members at positions `chosen`, ranking networks, and the shares kept free."""
-        return self.policies.scores([self.members[i] for i in chosen], observation)
+        return self.policies.scores([self.members[i] for i in chosen])
 
     def tell(
         self,

@@ -37,7 +37,6 @@ from hwsim.sections import HasSections
 from hwsim.stepwise import (
     HasDerivation,
     HasGame,
-    OrderedDerivation,
     RevisableGame,
     RuledDerivation,
 )
@@ -93,6 +92,7 @@ def test_what_it_places_is_valid_and_runs_as_it_is_and_any_mapping_that_ran_can_
     tensors, memories, features = placer.features.shape
     assert (features, tensors) == (len(placer.feature_names), len(placer.node))
     assert np.argwhere(space.live).tolist() == np.stack([placer.node, placer.head], axis=1).tolist()
+    assert memories == space.most_choices + placer.offset
     scores = np.random.default_rng(0).normal(size=(5, tensors, memories)).astype(np.float32)
     placed = placer.place(scores, np.zeros(5))
     np.testing.assert_array_equal(placed, space.canonical(placed))
@@ -101,12 +101,13 @@ def test_what_it_places_is_valid_and_runs_as_it_is_and_any_mapping_that_ran_can_
     np.testing.assert_array_equal(found.repaired, placed)
     np.testing.assert_array_equal(placer.repaired(placed), placed)
     before = ran(problem, 8)
-    again = placer.place(scores_of(before, placer.node, placer.head, memories), np.zeros(len(before)))
+    again = placer.place(scores_of(placer, before), np.zeros(len(before)))
     np.testing.assert_array_equal(again, before)
     drawn_ones = draws(problem, 4, 100)
     found = problem.evaluate(drawn_ones, keys(4))
     runs = found.status == Status.OK  # where what does not fit is refused, it is judged as it is
-    np.testing.assert_array_equal(placer.repaired(drawn_ones)[runs], found.repaired[runs])
+    would_run = drawn_ones if placer.by_key else found.repaired
+    np.testing.assert_array_equal(placer.repaired(drawn_ones)[runs], would_run[runs])
 
 
 def test_its_own_repair_leaves_what_ran_alone(problem):
@@ -296,15 +297,10 @@ def test_its_derivation_completes_to_valid_plans(problem):
     found.append(graph.completion(graph.successors(graph.root)[-1], rng))
     if isinstance(graph, RuledDerivation):
         found += [graph.guided(graph.root, lambda goal, rules: int(rng.integers(rules))) for _ in range(5)]
-    if isinstance(graph, OrderedDerivation):
-        odds = np.ones((len(graph.counts), int(graph.counts.max())))
-        found += [graph.drawn(graph.root, odds, rng) for _ in range(5)]
     plans = [plan for plan in found if plan is not None]
     assert plans
     for plan in plans:
         assert problem.judge(plan) == []
-        if isinstance(graph, OrderedDerivation):
-            assert ((graph.chosen(plan) >= 0) & (graph.chosen(plan) < graph.counts)).all()
         if isinstance(graph, RuledDerivation):
             _check_rules(graph, plan)
 
@@ -445,8 +441,7 @@ def test_its_derivation_shares_vertices_and_its_plans_are_valid(problem):
     seen, edges, dead = {graph.root}, 0, 0
     plans: list[np.ndarray] = []
     frontier = [graph.root]
-    most = MOST_EDGES // 20 if graph.by_domains else MOST_EDGES  # each vertex of domains is propagated
-    while frontier and edges < most:
+    while frontier and edges < MOST_EDGES:
         vertex = frontier.pop()
         plan, following = graph.mapping(vertex), graph.successors(vertex)
         if plan is not None:
@@ -458,10 +453,10 @@ def test_its_derivation_shares_vertices_and_its_plans_are_valid(problem):
             if successor not in seen:
                 seen.add(successor)
                 frontier.append(successor)
-    assert edges > len(seen) - 1 or graph.by_domains  # decisions in a fixed order make a tree
+    assert edges > len(seen) - 1
     assert len(plans) > 1
     for plan in plans[:: 1 + len(plans) // 200]:
         assert problem.judge(plan) == []
         assert problem.evaluate(plan[None], keys(1)).status[0] == Status.OK
-    # Some grammars have a rule for everything, and domains leave nothing that leads nowhere in small problems.
-    assert dead > 0 or not problem.about.name.startswith("toy") or graph.by_domains
+    # Some grammars have a rule for everything.
+    assert dead > 0 or not problem.about.name.startswith("toy")

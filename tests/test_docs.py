@@ -15,7 +15,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import click
-import numpy as np
 import pytest
 from commands import module_of
 from pages import blocks, commands, spans, table
@@ -30,8 +29,6 @@ from egrl.methods import METHODS
 from egrl.problems import PROBLEMS, build_problem
 from egrl.runs import summary
 from egrl.runs.config import RunOptions, resolve
-from hwsim.mmap.view.parts import parts
-from hwsim.stepwise import View
 from workloads.load import load, load_program, names
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -112,7 +109,7 @@ def shortened(argv: list[str]) -> list[str]:
         return [*argv, "--help"]
     if argv[0] == "pretrain":
         gens = argv.index("--gens") + 1
-        small = ["--set", "method.width=8"] if "rank" in argv else SMALL[:-4]
+        small = ["--set", "method.network.width=8"] if "rank" in argv else SMALL[:-4]
         return [*argv[:gens], "1", *argv[gens + 1 :], *small]
     if argv[0] == "simplify":
         return [*argv, "--evals", "600"]
@@ -402,28 +399,6 @@ def test_the_table_of_gates_states_what_make_runs():
     first = recipe.index("ruff check .")
     check = recipe[first : recipe.index("mkdocs build --strict --quiet", first) + 1]
     assert gates == [*check, "pytest"]
-
-
-def test_the_environment_is_made_as_its_page_says():
-    (block,) = blocks((ROOT / "docs" / "explanations" / "mmap.md").read_text(encoding="utf-8"), "python")
-    names: dict = {}
-    exec(block, names)
-    assert names["seen"] in names["env"].observation_space
-    assert (names["terminated"], names["truncated"], names["info"]["illegal"]) == (False, False, False)
-
-
-def test_the_parts_of_an_observation_are_those_that_its_page_lists():
-    text = (ROOT / "docs" / "explanations" / "mmap.md").read_text(encoding="utf-8")
-    listed = {row[0].strip("`"): row[1:3] for row in table(text, "part")}
-    shown = parts(View(held=1), buffers=1, tensors=9, groups=0, granules=32768)
-    assert list(listed) == list(shown)
-    for name, part in shown.items():
-        shape = listed[name][0].replace("1 + k + l", "11")
-        assert tuple(map(int, shape.split(", "))) == part.shape
-        dtype, numbers = listed[name][1].split(", ")
-        low, high = re.split(r" (?:or|…) ?", numbers)
-        assert (dtype, float(low)) == (np.dtype(part.dtype).name, part.low)
-        assert not high or float(high) == part.high
 
 
 def test_the_glossary_has_every_term_once():

@@ -29,7 +29,6 @@ PROGRAMS = {
     "quickstart/search.py": ["bert", "1"],
     "own_chip/own_chip.py": ["resnet18", "edge", "42"],
     "twin/save_measurements.py": ["alexnet", "30"],
-    "mmap_gym/play.py": ["rnn_2"],
     "network/own_network.py": ["alexnet", "42"],
     "operators/operators.py": ["alexnet", "42"],
     "transfer/transfer.py": ["resnet50", "resnet18,resnet34,vgg16", "1"],
@@ -158,7 +157,7 @@ def test_the_transfer_example_draws(tmp_path, monkeypatch):
 def test_the_board_of_onnx_runtime_answers_with_the_time_of_every_op(monkeypatch, capsys):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    model = str(EXAMPLES.parent / "tests/egrl/measure/profiles/net.onnx")
+    model = str(EXAMPLES.parent / "plugins/edge/tests/profiles/net.onnx")
     ops = [op.name for op in load(model)]
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"id": 7, "mapping": []}) + "\n"))
     module_of(EXAMPLES / "onnx_runtime/board.py").main(model)
@@ -175,7 +174,7 @@ def test_a_run_on_the_board_of_onnx_runtime_keeps_its_profiles(tmp_path, monkeyp
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     shutil.copytree(EXAMPLES, tmp_path / "examples")
-    shutil.copy(EXAMPLES.parent / "tests/egrl/measure/profiles/net.onnx", tmp_path / "model.onnx")
+    shutil.copy(EXAMPLES.parent / "plugins/edge/tests/profiles/net.onnx", tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))

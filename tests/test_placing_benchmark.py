@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks import placing
 from benchmarks.placing_pairs import TESTED, Case, Pair, chip_of, drawn, family_of, measured, sizes
-from benchmarks.placing_train import additions, best_alone, best_for, document
+from benchmarks.placing_train import BY_HAND, additions, best_alone, best_for, document
 from gate import gate
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.place_features import FEATURE_NAMES
@@ -38,7 +38,7 @@ def test_a_pair_knows_what_a_search_reaches_and_how_far_rules_are_from_it(pairs)
 def test_training_lowers_the_regret(pairs):
     start = by_hand(FEATURE_NAMES, 2).astype(np.float64)
     before = np.mean([pair.regret(start[None])[0] for pair in pairs])
-    alone = best_alone(pairs, rounds=30)
+    alone = best_alone(pairs, BY_HAND, rounds=30)
     assert np.mean([pair.regret(alone[None])[0] for pair in pairs]) < before
     own = best_for(pairs[1], start, 0, evaluations=100)
     assert pairs[1].regret(own[None])[0] <= pairs[1].regret(start[None])[0]

@@ -16,7 +16,7 @@ from workloads.importers import aten
 from workloads.importers.hlo import flops
 from workloads.importers.onnx_contrib import WRITERS as FUSED
 from workloads.importers.onnx_control import WRITERS as FOLLOWED
-from workloads.importers.pt2_graph import CHAINS, LOOPS
+from workloads.importers.pt2_graph import LOOPS
 from workloads.importers.vocabulary import (
     ACTIVATIONS,
     CASTS,
@@ -58,11 +58,10 @@ def table() -> str:
     parts = VIEWS | PARTS
     others = set(flops._OTHERS) - {*PRODUCT_OPCODES, "fft"}
     products = CONVOLUTIONS | PRODUCTS
-    calls = CHAINS | {name for name, op in aten.OPS.items() if op in products}
     known = {*ELEMENTWISE, *CASTS}
     rows = [
         ("kind of op", "counted as", "`.onnx`", "`.pt2`", "HLO text"),
-        _row("products", "multiply-accumulates", products, PRODUCT_OPCODES, calls),
+        _row("products", "multiply-accumulates", products, PRODUCT_OPCODES),
         _row("recurrent ops", "multiply-accumulates of all steps", RECURRENT),
         _row("norms, softmax", "vector operations", {*NORMS, *SOFTMAXES}),
         _row("activations, element-wise ops", "vector operations", {*ACTIVATIONS, *known}, flops.ELEMENTWISE),

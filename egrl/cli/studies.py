@@ -267,8 +267,14 @@ def pretrain_command(
 def _tell(found: Mapping[str, Any], out: Path) -> None:
     """Say which policies were kept, and what they reach."""
     chosen, first = found["chosen"], found["steps"][0]
+    over = ""
+    if chosen.get("interval"):
+        low, high = chosen["interval"]
+        over = f", 95 % interval {low:.4f} to {high:.4f} over {chosen['families']} families of networks"
+    if chosen.get("share") is not None:
+        over += f", {chosen['share']:.0%} of what the best known mappings gain"
     click.echo(
-        f"{chosen['speedup']:.4f}x {found['rival']} on {', '.join(found['chosen_on'])} (geometric mean), by the"
+        f"{chosen['speedup']:.4f}x {found['rival']} on {', '.join(found['chosen_on'])} (geometric mean{over}), by the"
         f" policy of generation {chosen['generation']}; the first policy had {first['chosen_on']:.4f}x\n"
         f"{found['evaluations']} evaluations, {found['seconds']:.0f} s\npolicy: {out / 'policy.safetensors'}"
     )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from hwsim.capabilities import HasBestKnown, HasModel
+from hwsim.capabilities import shipped_cost
 from hwsim.problem import Problem
 from workloads.errors import InputError, RunFailure
 from workloads.files import read_bytes
@@ -121,7 +121,9 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         try:
             fastest = None if bound is None else problem.baseline.cost / bound
             style.save(
-                learning_curves(curves, title, fastest, problem.about.baseline_name, problem.about.evaluated),
+                learning_curves(
+                    curves, title, fastest, text.drawn_baseline_text(problem.about), problem.about.evaluated
+                ),
                 path,
             )
         except OSError as error:
@@ -144,14 +146,6 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         "runs": [dataclasses.asdict(run) for run in runs],
         "failed": [failures[job.path] for job in subject.jobs if job.path in failures],
     }
-
-
-def shipped_cost(problem: Problem) -> float | None:
-    """The cost of the best mapping that ships for the problem; None where there is none."""
-    if not isinstance(problem, HasBestKnown) or not isinstance(problem, HasModel):
-        return None
-    mapping, _ = problem.best_known()
-    return None if mapping is None else problem.model_cost(mapping)
 
 
 POLL_S = 0.05

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
+from analysis.intervals import Interval, interval_of
 from egrl.runs.text import about_of, baseline_text, cost_text, start_word
 from workloads.text import UNKNOWN, optional, table
 
-CONFIDENCE = 0.95
 REFERENCE = "egrl"
 
 
@@ -46,15 +45,6 @@ class Run:
     evaluations: int
     model_calls: float = 0.0
     model_seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean difference and its closed 95% interval."""
-
-    mean: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -117,12 +107,6 @@ def paired_interval(ours: Mapping[int, float], theirs: Mapping[int, float]) -> I
         return None
     difference = np.array([ours[seed] - theirs[seed] for seed in seeds])
     return interval_of(float(difference.mean()), float(difference.std(ddof=1)), len(seeds))
-
-
-def interval_of(mean: float, deviation: float, count: int) -> Interval:
-    """A mean of at least two values with its 95% interval; `deviation` is the sample's."""
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1)) * deviation / count**0.5
-    return Interval(mean, mean - half, mean + half)
 
 
 def best_known_cost(runs: Sequence[Run], shipped: float | None = None) -> float | None:

@@ -1,11 +1,8 @@
-"""The log of the package, `logging.getLogger("egrl")`: generations, notes, warnings and errors.
+"""The log of the package, `logging.getLogger("egrl")`: generations, notes, warnings and errors, and where they go.
 
-Nothing is kept of it unless a program sets up `logging`, or a command is given `--log FILE`.
-
-Where the metrics of generations go beside the run folder: JSON lines, MLflow, Weights & Biases.
-
-Each is a handler of the package's log (`egrl.core.log`), which is called with the row of each generation. A tracker
-that is not installed, or fails, says so in one line and is silent from then on: it never harms a run.
+Nothing is kept of it unless a program sets up `logging`, or a command is given `--log`: a file of text, JSON lines,
+MLflow, or Weights & Biases. Each is a handler, which gets the row of each generation. A tracker that is not
+installed, or fails, says so in one line and is silent from then on: it never harms a run.
 """
 
 from __future__ import annotations

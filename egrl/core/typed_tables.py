@@ -102,18 +102,18 @@ def code_settings(config: Any, prefix: str = "") -> Iterator[tuple[str, str, Nam
                 yield f"{prefix}{entry.name}", value, mark
 
 
-def check_code(table: str, config: Any) -> None:
-    """Import the code that settings of the user name. InputError naming the setting that names none of use."""
+def check_code(config: Any) -> None:
+    """Import the code that a user's settings of a method name. InputError naming the setting that names none of use."""
     for key, text, mark in code_settings(config):
-        mark.check(text, f"--set {table}.{key}={text}")
+        mark.check(text, f"--set method.{key}={text}")
 
 
-def missing_code(table: str, config: Any, given: Sequence[str]) -> list[str]:
-    """The words `--set TABLE.KEY=TEXT` for each code that a config from a file names and the user's `given` do not."""
-    named = parse_set(given, table)[table]
+def missing_code(config: Any, given: Sequence[str]) -> list[str]:
+    """The words `--set method.KEY=TEXT` for each code that a method's config of a file names and `given` does not."""
+    named = parse_set(given, "method")["method"]
     own = {_resolve(key, type(config), "--set"): value for key, value in named.items()}
     words = (
-        (f"{table}.{key}={text}", mark.refers(text), own.get(key) == text)
+        (f"method.{key}={text}", mark.refers(text), own.get(key) == text)
         for key, text, mark in code_settings(config)
     )
     return [word for setting, foreign, same in words if foreign and not same for word in ("--set", setting)]

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 FIGURES: dict[str, tuple[str, str]] = {
     "curves": ("best speedup against evaluations; repetitions as a band", "egrl.figures.curves:draw"),
     "shift": (
-        "where the tensors of each of the compiler's memories went",
+        "where the tensors of each of the baseline's memories went",
         "egrl.figures.mappings:draw_shift",
     ),
     "bands": (
-        "each tensor's memory, compiler and best; of several runs the fastest",
+        "each tensor's memory, baseline and best; of several runs the fastest",
         "egrl.figures.mappings:draw_bands",
     ),
     "transfer": (
@@ -37,7 +37,7 @@ FIGURES: dict[str, tuple[str, str]] = {
         "egrl.figures.curves:draw_zeroshot:read",
     ),
     "umap": (
-        "mappings as fast as the compiler's and the best, in two dimensions",
+        "mappings as fast as the baseline's and the best, in two dimensions",
         "egrl.figures.mappings:draw_umap",
     ),
     "utilisation": (
@@ -57,7 +57,7 @@ FIGURES: dict[str, tuple[str, str]] = {
         "egrl.figures.explore:draw:read",
     ),
     "breakdown": (
-        "what limits each op, compiler and best; which ops gained and lost",
+        "what limits each op, baseline and best; which ops gained and lost",
         "egrl.figures.mappings:draw_breakdown",
     ),
 }

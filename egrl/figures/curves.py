@@ -21,7 +21,7 @@ from egrl.figures.repetitions import (
 )
 from egrl.runs.config import RunOptions
 from egrl.runs.past_run import PastRun, course_of
-from egrl.runs.text import about_of, start_word
+from egrl.runs.text import about_of, drawn_baseline_text, start_word
 from egrl.transfer import zero_shot as transfer
 from workloads.errors import InputError
 
@@ -53,7 +53,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     try:
         named = title + (f", {start} start" if start else "")
         about = about_of(kept[0].summary)
-        figure = learning_curves(curves, named, bound, about.baseline_name, about.evaluated)
+        figure = learning_curves(curves, named, bound, drawn_baseline_text(about), about.evaluated)
         numbers = {"bound": bound, "curves": bands(curves)}
     except ValueError as error:
         raise InputError(f"plot: {error}") from error

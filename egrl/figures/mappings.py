@@ -28,8 +28,6 @@ from analysis.memory_map import Layout, layout_figure, use
 from analysis.utilisation import (
     Schedule,
     Split,
-    shares,
-    shares_figure,
     split_figure,
     utilisation,
     utilisation_figure,
@@ -38,6 +36,7 @@ from egrl.figures.repetitions import Drawing, Fastest, check_alike, check_places
 from egrl.problems import find_problem
 from egrl.runs.export import PackedMemory, allocate
 from egrl.runs.past_run import Evaluations, PastRun
+from egrl.runs.text import drawn_baseline_text
 from hwsim.capabilities import HasLifetimes, HasOccupancy, Occupancy, explainer
 from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem
@@ -100,7 +99,7 @@ def draw_shift(runs: Sequence[PastRun]) -> Drawing:
     found = shifts(
         problem.baseline.mapping, best, problem.space.size_bytes, problem.space.heads, problem.space.labels
     )
-    baseline_name = problem.about.baseline_name
+    baseline_name = drawn_baseline_text(problem.about)
     of = "the best mapping" if len(kept) == 1 else f"the best mappings of {len(kept)} runs"
     title = f"{problem.about.workload} on {problem.about.chip}\nfrom {baseline_name}'s map to {of}"
     numbers = {
@@ -188,18 +187,11 @@ def draw_partition(runs: Sequence[PastRun]) -> Drawing:
     return Drawing(split_figure(splits, shown.title), numbers, shown.remarks)
 
 
-def draw_shares(shown: Fastest, problem: Problem) -> Drawing:
-    """The use of chips, links and SRAM by the baseline's partition and by the best."""
-    splits = splits_of(shown, problem)
-    numbers = {**shown.numbers, "partitions": [{"label": s.label, **shares(s)} for s in splits]}
-    return Drawing(shares_figure(splits, shown.title), numbers, shown.remarks)
-
-
 def splits_of(shown: Fastest, problem: Problem) -> list[Split]:
     """The baseline's partition and the best one of a run."""
     mappings, about = shown.mappings(), shown.run.problem.about
     return [
-        _split(problem, mappings["compiler"], about.baseline_name, about.unit),
+        _split(problem, mappings["compiler"], drawn_baseline_text(about), about.unit),
         _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x", about.unit),
     ]
 
@@ -295,15 +287,14 @@ def draw_utilisation(runs: Sequence[PastRun]) -> Drawing:
     crosses the dashed line. Nearly empty memories have a scale of their own. Fragmentation and prefetched data are
     not shown.
 
-    Of a network split over a module's chips one column per chip shows the time that chip and link are busy, the
-    weights, and the peak on the device model, as shares of the period and of the SRAM.
+    Of a network split over a module's chips it is the figure `partition`.
 
     InputError where the runs are not of one problem, none has a valid mapping, or the problem has no occupancy.
     """
+    if explainer(runs[0].problem, Partition):
+        return draw_partition(runs)
     shown = fastest(runs)
     problem = shown.run.problem
-    if explainer(problem, Partition):
-        return draw_shares(shown, problem)
     if not isinstance(problem, HasOccupancy):
         raise InputError(
             f"plot utilisation: expected a problem that reports the use of its memories, found {problem.about.name!r}"
@@ -373,7 +364,7 @@ def draw_umap(runs: Sequence[PastRun]) -> Drawing:
     distance = hamming(np.stack([*(searched[run][0][index] for run, index in pairs), compiler]))
     distances = measure(distance, best, groups.run)
     points = embed(distance)
-    baseline_name = problem.about.baseline_name
+    baseline_name = drawn_baseline_text(problem.about)
     title = f"{problem.about.workload} on {problem.about.chip}: mappings as fast as {baseline_name}'s, and the best"
     short = [run.path.name for run in kept]
     names = short if len(set(short)) == len(short) else [str(run.path) for run in kept]

@@ -12,9 +12,8 @@ from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figu
 from egrl.figures.repetitions import Drawing, check_comparable, labels, to_plot
 from egrl.runs.past_run import PastRun
 from hwsim.mmap.game import ACTIONS
-from hwsim.mmap.layout import Layout
+from hwsim.mmap.layout import Layout, tensor_colours
 from hwsim.mmap.problem import MmapProblem
-from hwsim.mmap.view.parts import tensor_colours
 from workloads.errors import InputError
 from workloads.text import size_text
 

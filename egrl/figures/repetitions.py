@@ -19,7 +19,7 @@ from egrl.core import typed_tables
 from egrl.problems import KIND, find_problem
 from egrl.runs import folder as run_folder
 from egrl.runs.past_run import PastRun
-from egrl.runs.text import about_of
+from egrl.runs.text import about_of, drawn_baseline_text
 from hwsim.capabilities import HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -295,13 +295,15 @@ class Fastest:
 
     def label(self, name: str) -> str:
         """What figures call a mapping of `mappings` for people: the baseline by the problem's own word."""
-        return self.run.problem.about.baseline_name.removeprefix("the ") if name == "compiler" else name
+        return (
+            drawn_baseline_text(self.run.problem.about).removeprefix("the ") if name == "compiler" else name
+        )
 
     @property
     def title(self) -> str:
         """Workload, chip and speedup."""
         about = self.run.problem.about
-        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {about.baseline_name}"
+        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {drawn_baseline_text(about)}"
 
     @property
     def numbers(self) -> Mapping[str, Any]:

@@ -14,8 +14,6 @@ incumbent is measured further, until its interval is as narrow as `width`.
 
 What is asked and answered is kept in RUN/confirmations.jsonl by generation: what a resumed run asks again, it knows.
 
-An incumbent and its challengers: a challenger must be better in as many measurements as the incumbent has.
-
 Source: incumbent and challengers in SMAC (Hutter, Hoos and Leyton-Brown, Sequential model-based
 optimization for general algorithm configuration, 2011, procedure Intensify), here one measurement per generation.
 """

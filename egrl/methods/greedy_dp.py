@@ -18,16 +18,6 @@ Deviations:
 
 A problem with plans made of plans for parts (`RuledDerivation`) gets dynamic programming over the parts instead
 (`PartsDp`): the best plans of every part, bottom-up, each measured by itself.
-
-Source: the search that TAG (de Mesmay et al., ICML 2009) is held against ("DP"), as in FFTW's planner (Frigo and
-Johnson, 2005): the plan of a part is made of the best plans of its parts.
-
-A pass measures the plans of each part (`RuledDerivation` of hwsim/stepwise.py) in turn and keeps the `keep` best of
-each; the last part is the whole problem. The best part need not make the best whole, which is what other searches
-can gain.
-
-Deviations: after a pass the next one keeps twice as many plans and measures what that adds, so that any budget is
-used. Nothing is measured twice. Within a part the plans come in an order drawn from the seed.
 """
 
 from __future__ import annotations
@@ -205,7 +195,20 @@ MOST_KEPT = 1 << 20
 
 
 class PartsDp(Method):
-    """The search for one problem, up to `parallel` plans of a part at a time. Its state is the results so far."""
+    """The best plans of every part, bottom-up, up to `parallel` plans of a part at a time.
+
+    Its state is the results so far.
+
+    Source: the search that TAG (de Mesmay et al., ICML 2009) is held against ("DP"), as in FFTW's planner (Frigo and
+    Johnson, 2005): the plan of a part is made of the best plans of its parts.
+
+    A pass measures the plans of each part (`RuledDerivation` of hwsim/stepwise.py) in turn and keeps the `keep` best of
+    each; the last part is the whole problem. The best part need not make the best whole, which is what other searches
+    can gain.
+
+    Deviations: after a pass the next one keeps twice as many plans and measures what that adds, so that any budget is
+    used. Nothing is measured twice. Within a part the plans come in an order drawn from the seed.
+    """
 
     def __init__(self, context: Context, derivation: RuledDerivation, keep: int, parallel: int) -> None:
         self._derivation, self._keep, self._parallel = derivation, keep, parallel

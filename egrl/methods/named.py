@@ -35,9 +35,8 @@ from egrl.methods.egrl.config import (
 from egrl.methods.egrl.first_population import Parts
 from egrl.methods.egrl.ranking import names_choices, network_of, ranking_of
 from egrl.methods.portfolio import Entrant, Portfolio
-from egrl.methods.profile_model.choice import profile_model_of
+from egrl.methods.profile_model.choice import learnable, profile_model_of
 from egrl.methods.profile_model.config import ProfileModelConfig
-from egrl.methods.profile_model.member import ProfileModelMember
 from hwsim.family import HasFamily
 from policies.network import AUTO
 from population.config import EvolutionConfig
@@ -136,10 +135,8 @@ def members(context: Context, config: PortfolioConfig) -> list[Entrant]:
     """Who takes turns with population and learner, in this order."""
     problem, settings = context.problems[0], config.profile_model
     found: list[Entrant] = []
-    model = None if settings.use == "off" else profile_model_of(problem, settings)
-    if model is not None:
-        made = partial(ProfileModelMember, model=model, first=settings.first)
-        found.append(Entrant(PROFILE_MODEL, made, lambda _: True))
+    if settings.use != "off" and learnable(problem):
+        found.append(Entrant(PROFILE_MODEL, partial(_profile_model, settings=settings), lambda _: True))
     if config.twin == "on" and not isinstance(problem, HasFamily):
         raise InputError(
             f"method.twin: expected auto or off, since the problem {problem.about.name} has no family of models,"
@@ -148,6 +145,14 @@ def members(context: Context, config: PortfolioConfig) -> list[Entrant]:
     if config.twin != "off":
         found.append(Entrant(TWIN, _twin, partial(_has_twin, always=config.twin == "on")))
     return found
+
+
+def _profile_model(context: Context, settings: ProfileModelConfig) -> Member:
+    from egrl.methods.profile_model.member import ProfileModelMember  # as the twin
+
+    model = profile_model_of(context.problems[0], settings)
+    assert model is not None
+    return ProfileModelMember(context, model, settings.first)
 
 
 def _has_twin(context: Context, always: bool) -> bool:

@@ -65,9 +65,5 @@ class RankerPlayer:
     def greedy(self, problem: Problem) -> Mapping16:
         """int16 [S, N, H]."""
         assert isinstance(problem, HasPlacer)
-        graph = None
-        if self._rankers.reads_graph:
-            seen = policy_fit.observation(problem)
-            graph = prepare(seen.edge_index, len(seen.x))
-        scores, share = self._rankers.scores(self._weights, policy_fit.places_of(problem), graph)
+        scores, share = self._rankers.scores(self._weights, policy_fit.places_of(problem))
         return problem.placer.place(scores, share)

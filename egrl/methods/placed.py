@@ -50,7 +50,7 @@ def placed_by_rules(problem: Problem) -> Mapping16:
     if not isinstance(problem, HasPlacer) or not found:
         return np.empty((0, *problem.space.shape), np.int16)
     rankers = Rankers(NetworkConfig(name=LINEAR), problem.placer.feature_names, len(problem.space.heads))
-    return problem.placer.place(*rankers.scores(np.stack(found), policy_fit.places_of(problem), None))
+    return problem.placer.place(*rankers.scores(np.stack(found), policy_fit.places_of(problem)))
 
 
 def with_noise(scores: Scores, samples: int = SAMPLES) -> Scores:
@@ -67,7 +67,7 @@ def placed_by_network(problem: Problem, samples: int = SAMPLES) -> Mapping16:
         found = network(problem.placer.feature_names, len(problem.space.heads))
     if not isinstance(problem, HasPlacer) or found is None or samples < 1:
         return np.empty((0, *problem.space.shape), np.int16)
-    scores, share = found.rankers.scores(found.weights[None], policy_fit.places_of(problem), None)
+    scores, share = found.rankers.scores(found.weights[None], policy_fit.places_of(problem))
     return problem.placer.place(with_noise(scores, samples), np.repeat(share, samples))
 
 

@@ -61,7 +61,7 @@ def places_of(problem: Problem) -> Places:
     placer = problem.placer
     edges = problem.observation.edge_index if isinstance(problem, HasObservation) else None
     shape = (len(problem.space.nodes), len(problem.space.heads))
-    return Places(placer.node, placer.head, placer.features, shape, edges)
+    return Places(placer.node, placer.head, placer.features, shape, edges, placer.offset)
 
 
 def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:

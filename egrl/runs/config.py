@@ -230,7 +230,7 @@ def resolve(
         typed_tables.build(method.config, (method.paper if paper else {}) | tables["method"], "--set method"),
         evaluator,
     )
-    typed_tables.check_code("method", resolved.method)
+    typed_tables.check_code(resolved.method)
     return resolved
 
 

@@ -1,10 +1,7 @@
-"""Stopping a search when its best is close enough to what is proven to be the best possible.
+"""How far the best of a search is from what is proven, seen from outside: the search never sees the bound.
 
-The search itself never sees the bound: a search that stops so is the beginning of one that goes on.
-
-Whether a run could stop sooner: a note while it goes on, and what its summary says of `--until-gap`.
-
-Both watch from outside, as `egrl/runs/gap.py` does: the search never sees a bound.
+A search that stops because its best is near enough is the beginning of one that goes on. While a run goes on, a note
+says once that going on hardly pays; its summary says what `--until-gap` would have saved.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def check_named(options: RunOptions, given: Mapping[str, Any], where: str, again
 
 def check_settings(config: Any, settings: Sequence[str], where: str, again: Sequence[str]) -> None:
     """InputError where a method's config of a file names code that `settings`, the user's `--set`, do not name."""
-    if missing := missing_code("method", config, settings):
+    if missing := missing_code(config, settings):
         own = [word for setting in settings for word in ("--set", setting)]
         raise InputError(
             f"{where}: expected {shlex.join(missing)}, which was not given: code in a file is imported only if you name"
@@ -103,16 +103,16 @@ def check_settings(config: Any, settings: Sequence[str], where: str, again: Sequ
 def check_no_other(config: Any, settings: Sequence[str]) -> None:
     """InputError where `settings` of a run that goes on are more than the code that its method names."""
     named = {f"method.{key}={text}" for key, text, mark in code_settings(config) if mark.refers(text)}
-    whole = missing_code("method", config, ())
+    whole = missing_code(config, ())
     for setting in settings:
-        if not setting.startswith("method.") or missing_code("method", config, [setting]) == whole:
+        if not setting.startswith("method.") or missing_code(config, [setting]) == whole:
             expected = f"nothing but {' and '.join(sorted(named))}" if named else "none with --resume"
             raise InputError(f"--set {setting}: expected {expected}")
 
 
 def code_flags(resolved: RunConfig) -> list[str]:
     """The words that `egrl run --resume` needs for this run: what makes code run, in flags and settings."""
-    return [*_words(_named_by(resolved.run)), *missing_code("method", resolved.method, ())]
+    return [*_words(_named_by(resolved.run)), *missing_code(resolved.method, ())]
 
 
 def _named_by(options: RunOptions) -> dict[str, str]:
@@ -194,7 +194,7 @@ def resolve_again(
     }
     check_no_other(own["method"], settings)
     check_settings(own["method"], settings, where, ["egrl", "run", "--resume", str(folder)])
-    typed_tables.check_code("method", own["method"])
+    typed_tables.check_code(own["method"])
     return RunConfig(config.check_options(options), **own)
 
 

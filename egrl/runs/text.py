@@ -52,6 +52,11 @@ def short_baseline_text(about: About) -> str:
     return "the baseline" if about.stands_for else about.baseline_name
 
 
+def drawn_baseline_text(about: About) -> str:
+    """The baseline in figures, whose room is small."""
+    return "the baseline heuristic" if about.stands_for else about.baseline_name
+
+
 def ratio_text(speedup: float, up: bool = False) -> str:
     """A speedup: "1.08x"; near 1 with four digits, "1.0099x". `up` rounds up, for limits."""
     digits = 4 if abs(speedup - 1.0) < 0.02 else 2

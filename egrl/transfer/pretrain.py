@@ -54,7 +54,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     if reason is not None:
         raise InputError(f"--method {options.method} cannot serve problem {options.problem}: {reason}")
     method_config: Any = typed_tables.build(definition.config, method_settings_of(options), "--set method")
-    typed_tables.check_code("method", method_config)
+    typed_tables.check_code(method_config)
     init = None
     if options.init:
         from policies.store import load_policy

@@ -23,6 +23,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from analysis.intervals import interval_of
 from analysis.transfer import geometric_mean
 from egrl.core import atomic, typed_tables
 from egrl.core.archive import Archive
@@ -36,9 +37,11 @@ from egrl.problems import find_problem
 from egrl.runs import folder as run_folder
 from egrl.transfer import zero_shot as transfer
 from egrl.transfer.zero_shot import Step
+from hwsim.capabilities import shipped_cost
 from hwsim.problem import Problem, Status
 from workloads.errors import InputError, RunFailure
 from workloads.files import no_link, parse_toml, read_bytes, read_text
+from workloads.zoo.mcm87 import family_of
 
 CHOSEN = "policy.safetensors"
 """The policy that is best with no training."""
@@ -103,7 +106,11 @@ def choose(
         "seconds": round(seconds, 3),
         "evaluations": steps[-1].evaluations,
         "steps": _rows(steps, means, found, tuned, tuned_means),
-        "chosen": {"generation": steps[best].generation, "speedup": means[best]},
+        "chosen": {
+            "generation": steps[best].generation,
+            "speedup": means[best],
+            **_over_families(judged_on, {p.about.workload: found[p.about.workload][best] for p in judged_on}),
+        },
     }
     atomic.write(out / CHOSEN, read_bytes(steps[best].path, "a policy file"))
     if tuned:
@@ -116,6 +123,33 @@ def choose(
         atomic.write(out / CHOSEN_FINETUNED, read_bytes(steps[best_tuned].path, "a policy file"))
     atomic.write(out / run_folder.PRETRAINING, json.dumps(document, indent=1, allow_nan=False) + "\n")
     return document
+
+
+def _over_families(problems: Sequence[Problem], speedup: Mapping[str, float]) -> dict[str, Any]:
+    """What speedups of workloads say of networks of other families.
+
+    families: their number; interval: the 95 % interval of the geometric mean over families (ResNets are one), None for
+    one family or where a policy placed nothing; share: the part of the logarithm of what the best known mappings gain
+    that the policy gains, None where none is known.
+    """
+    import numpy as np
+
+    logs: dict[str, list[float]] = {}
+    gained, known = 0.0, 0.0
+    for problem in problems:
+        value = speedup[problem.about.workload]
+        own = float(np.log(value)) if value > 0 else -np.inf
+        logs.setdefault(family_of(problem.about.workload), []).append(own)
+        best = shipped_cost(problem)
+        if best is not None and np.isfinite(own):
+            gained, known = gained + own, known + float(np.log(problem.baseline.cost / best))
+    means = np.array([np.mean(own) for own in logs.values()])
+    interval = None
+    if len(means) > 1 and np.isfinite(means).all():
+        found = interval_of(float(means.mean()), float(means.std(ddof=1)), len(means))
+        interval = [float(np.exp(found.low)), float(np.exp(found.high))]
+    share = gained / known if known > 0 else None
+    return {"families": len(means), "interval": interval, "share": share}
 
 
 def _rows(

@@ -300,7 +300,7 @@ class SavedPolicies:
 
     def code_settings(self) -> list[str]:
         """What `--set` takes for the code that the method's settings name, "method.KEY=MODULE:NAME" each."""
-        return typed_tables.missing_code("method", self._config(), ())[1::2]
+        return typed_tables.missing_code(self._config(), ())[1::2]
 
     def check_code(self, settings: Sequence[str]) -> None:
         """InputError where the method's settings name code that the user's `--set` `settings` do not."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from egrl.measure import profiles
+from egrl_edge import profiles
 from workloads.load import load
 
 RUNS = 5

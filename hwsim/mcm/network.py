@@ -1,14 +1,13 @@
 """The network to partition: nodes of a workload or of a profiled instance, for solver, costs and policies.
 
 Deviations from the MCM paper, whose graphs are not published: a node is an op; nodes that feed many others are copied
-(`hwsim/mcm/network.py`) and stand before their reader; nodes that must share a chip are one. A tensor is what all
-readers of a node read: the widest read, no more than the node makes.
+and stand before their reader; nodes that must share a chip are one. A tensor is what all readers of a node read: the
+widest read, no more than the node makes.
 
-Copies of nodes that many read, so that the triangle rule does not tie the readers to two chips.
-
-Under the rule a node that feeds every layer of a chain (an attention mask) must lie on the first chip that reads it and
-be sent to one other at most: two chips hold the whole model. A compiler computes such a node again where it is read, or
-sends it along. This pass is the first of these; the paper says nothing of such nodes.
+Nodes that many read are copied so that the triangle rule does not tie the readers to two chips. Under the rule a node
+that feeds every layer of a chain (an attention mask) must lie on the first chip that reads it and be sent to one
+other at most: two chips hold the whole model. A compiler computes such a node again where it is read, or sends it
+along. This pass is the first of these; the paper says nothing of such nodes.
 
 A node is copied for each of its readers if it has at least `readers` of them. All nodes that it is computed from are
 copied with it: else they would be tied in its place. They must be few, and each must hold no more than

@@ -29,12 +29,12 @@ from hwsim.mcm.baseline import compile_baseline
 from hwsim.mcm.bound import bound_of, solve
 from hwsim.mcm.config import McmConfig, check_names, resize
 from hwsim.mcm.cost import costs, loads, tensors_of
-from hwsim.mcm.derivation import Chips
 from hwsim.mcm.device import device_tables, run
 from hwsim.mcm.explain import partition, pipeline_of
 from hwsim.mcm.judge import judge, judge_device
 from hwsim.mcm.network import SCHEMA_VERSION, distinct_names, network
 from hwsim.mcm.package import Package, package_file
+from hwsim.mcm.placer import McmPlacer
 from hwsim.mcm.rules import misplaced_nodes
 from hwsim.mcm.solver.solver import Repairer, solver
 from hwsim.mcm.terms import ChipTerms
@@ -72,7 +72,7 @@ class McmProblem:
     Attributes:
         observation: what policies see.
         parts: the loads of chips and links, of which the largest is the cost.
-        derivation: if there is a solver, partitions node by node, with the chips that it leaves open.
+        placer: if there is a solver, partitions by score.
 
     >>> problem = McmProblem(load("resnet50"), load_package("mcm36"))
     >>> problem.evaluate(problem.space.initial[None], np.zeros(1, np.uint64)).speedup
@@ -126,12 +126,12 @@ class McmProblem:
         x = np.concatenate([self.network.features, columns], axis=1)
         edges = np.ascontiguousarray(self.tables.edges.T)
         self.observation = Observation(x.astype(np.float32), edges, SCHEMA_VERSION)
-        if self.config.solver:
-            self.derivation = Chips(self.solver, self.config.backtracks)
         mapping = compile_baseline(
             self.network, self.solver, self.config.baseline, self._demand, self.config.backtracks
         )[:, None]
         self._repairer = Repairer(self.solver, mapping[:, 0], self.config.backtracks)
+        if self.config.solver:
+            self.placer = McmPlacer(self.tables, self._repairer)
         self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
 
     def _pipeline(self) -> Pipeline | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +23,8 @@ from hwsim.mmap.rules.moves import (
 from hwsim.mmap.rules.outcome import outcome_of
 from hwsim.mmap.rules.state import GameState, new_states, new_words, state_of
 from hwsim.mmap.tables import Tables
-from hwsim.mmap.view.observer import Observer
-from hwsim.mmap.view.parts import ARRAYS, SCHEMA_VERSION
 from hwsim.problem import Floats, Mapping16, Profiles
-from hwsim.stepwise import RevisableGame, Revised, View
+from hwsim.stepwise import RevisableGame, Revised
 
 ACTIONS = ("drop", "copy", "nocopy")
 
@@ -56,27 +53,18 @@ class MmapGame(RevisableGame):
     The reward of a move is the change of the return over the most seconds that fast memory could save. A move that
     leads to a dead end goes back to the backup (or loses: the return is 0 then), so that rewards always sum to the
     return of the final layout.
-
-    Attributes:
-        observer: what looks at states, as much as a `View` says.
     """
 
     num_actions = len(ACTIONS)
-    arrays, view_schema = ARRAYS, SCHEMA_VERSION
 
-    def __init__(self, tables: Tables, granule_bytes: int, view: View | None = None) -> None:
+    def __init__(self, tables: Tables, granule_bytes: int) -> None:
         self.tables, self.granule_bytes = tables, granule_bytes
-        self.observer = Observer(tables, view or View())
         decisions = int(np.count_nonzero(tables.buffer["granules"]))
         self.max_moves: int = decisions * (1 + len(tables.group))
         self.first_place = int(tables.first)
         self.following: NDArray[np.int64] = np.append(tables.buffer["following"], len(tables.buffer)).astype(
             np.int64
         )
-
-    def seen_by(self, view: View) -> MmapGame:
-        """The same game with other observations."""
-        return MmapGame(self.tables, self.granule_bytes, view)
 
     def reset(self, batch: int) -> GameState:
         """`batch` new games."""
@@ -125,10 +113,6 @@ class MmapGame(RevisableGame):
     def done(self, state: GameState) -> NDArray[np.bool_]:
         """bool [B]."""
         return np.asarray((state.game["cursor"] >= len(self.tables.buffer)) | (state.game["lost"] > 0))
-
-    def observe(self, state: GameState) -> dict[str, NDArray[Any]]:
-        """What an agent sees of B games, arrays [B, …]: `observer.parts` has names, shapes, dtypes and ranges."""
-        return self.observer.observe(state)
 
     def place(self, state: GameState) -> NDArray[np.int64]:
         """int64 [B], the buffer to decide on; N where a game is over."""

@@ -1,22 +1,20 @@
-"""Simple players of the game: any legal action, and the one that is worth most at a price of room and of copies.
+"""A simple player of the game: it takes the action that is worth most at a price of room and of copies.
 
-Source: the random player is the one of table 2 of the MMapGame paper. The greedy one is ours: fast memory and
-copies are scarce, so that a placement is worth what it saves less the room that it holds and the copy that it
-takes, at prices (Lagrange multipliers) that are the same for the whole program. `best_greedy` tries prices on a
-grid and keeps the best return: one number for room and one for copies, however long the program is.
+It is ours, not the paper's: fast memory and copies are scarce, so that a placement is worth what it saves less the room
+that it holds and the copy that it takes, at prices (Lagrange multipliers) that are the same for the whole program.
+`best_greedy` tries prices on a grid and keeps the best return: one number for room and one for copies, however long the
+program is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.game import MmapGame, PlayedGames
+from hwsim.mmap.game import MmapGame
 from hwsim.mmap.rules.moves import is_over, leave_dead_end, play, restart
 from hwsim.mmap.rules.outcome import Outcome, outcome_of
 from hwsim.mmap.rules.state import (
@@ -25,7 +23,6 @@ from hwsim.mmap.rules.state import (
     NO_COPY,
     GameState,
     Words,
-    copy_state,
     new_states,
     new_words,
     state_of,
@@ -35,55 +32,29 @@ from hwsim.problem import Floats, Mapping16
 
 ROOM_PRICES = (0.0, 0.03, 0.06, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 COPY_PRICES = (0.0, 0.1, 0.25, 0.5)
-"""The grid of `best_greedy`, in the units of `GreedyConfig`."""
+"""The grid of `best_greedy`, in the units of `greedy`."""
 
 
-@dataclass(frozen=True)
-class GreedyConfig:
-    """Settings of the greedy player.
+def greedy(game: MmapGame, room_price: float = 0.35, copy_price: float = 0.1) -> Mapping16:
+    """int16 [N], what the greedy player plays; -1 if there is no decision or the game was lost before it.
 
-    Attributes:
+    Args:
+        game: what is played.
         room_price: of a granule for a second; 1 = all of fast memory, held for as long as the program takes from HBM,
             costs the most that fast memory can save.
         copy_price: seconds that a copy must save for each second that it takes.
-        look_ahead: moves that are played by the prices alone after each legal action before actions are compared;
-            0 compares what the actions themselves are worth. Each look-ahead copies the game: for programs of up to
-            some thousand buffers.
     """
-
-    room_price: float = 0.35
-    copy_price: float = 0.1
-    look_ahead: int = 0
-
-
-def random_legal(game: MmapGame, draws: Floats) -> PlayedGames:
-    """Games in which every legal action is as likely as the others; draws: float64 [B, N] from [0, 1), one a
-    buffer.
-    """
-    words, state = new_words(game.tables), state_of(new_states(game.tables, 1), 0)
-    played = np.empty(draws.shape, np.int16)
-    for row, draw in enumerate(np.ascontiguousarray(draws, np.float64)):
-        _play_random(game.tables, state, draw, words)
-        played[row] = state.buffer["action"]
-    return game.play(played)
+    worth = _worth(game.tables, room_price, copy_price)
+    state = state_of(new_states(game.tables, 1), 0)
+    _play_greedily(game.tables, state, worth, new_words(game.tables))
+    return np.asarray(state.buffer["action"], np.int16)
 
 
-def greedy(game: MmapGame, config: GreedyConfig | None = None) -> Mapping16:
-    """int16 [N], what the greedy player plays; -1 if there is no decision or the game was lost before it."""
-    given = config or GreedyConfig()
-    worth = _worth(game.tables, given)
-    states, words = new_states(game.tables, 2), new_words(game.tables)
-    own, scratch = state_of(states, 0), state_of(states, 1)
-    _play_greedily(game.tables, own, scratch, worth, given.look_ahead, words)
-    return np.asarray(own.buffer["action"], np.int16)
-
-
-def best_greedy(game: MmapGame, value: Callable[[PlayedGames], Floats] | None = None) -> Mapping16:
-    """int16 [N], the game with the best return, or the greatest `value` [B], of those at all prices of the grid."""
-    rows = np.stack([greedy(game, GreedyConfig(room, copy)) for room in ROOM_PRICES for copy in COPY_PRICES])
-    played = game.play(rows)
-    found = -played.cost_s if value is None else value(played)
-    best: Mapping16 = rows[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]
+def best_greedy(game: MmapGame) -> Mapping16:
+    """int16 [N], the game with the best return of those at all prices of the grid."""
+    rows = np.stack([greedy(game, room, copy) for room in ROOM_PRICES for copy in COPY_PRICES])
+    cost_s = game.play(rows).cost_s
+    best: Mapping16 = rows[int(np.argmin(np.where(np.isnan(cost_s), np.inf, cost_s)))]
     return best
 
 
@@ -105,9 +76,9 @@ class Worth(NamedTuple):
     copy_price: float
 
 
-def _worth(tables: Tables, config: GreedyConfig) -> Worth:
-    room_price_s = config.room_price * tables.most_s / (tables.capacity * max(tables.none_s, 1e-300))
-    return Worth(savings_s(tables), _later_uses(tables), begins_s(tables), room_price_s, config.copy_price)
+def _worth(tables: Tables, room_price: float, copy_price: float) -> Worth:
+    room_price_s = room_price * tables.most_s / (tables.capacity * max(tables.none_s, 1e-300))
+    return Worth(savings_s(tables), _later_uses(tables), begins_s(tables), room_price_s, copy_price)
 
 
 @kernel
@@ -121,29 +92,6 @@ def _later_uses(tables: Tables) -> NDArray[np.int32]:
         later_use[b] = seen[tensor]
         seen[tensor] = b
     return later_use
-
-
-@kernel
-def _play_random(tables: Tables, state: GameState, draw: Floats, words: Words) -> None:
-    """Play a game in which the draw [N] of each buffer selects one of its legal actions."""
-    restart(tables, state)
-    while not is_over(tables, state):
-        legal = 0
-        for action in range(3):
-            if outcome_of(tables, state, action, words).legal:
-                legal += 1
-        if legal == 0:
-            leave_dead_end(tables, state)
-            continue
-        # After a dead end a buffer is decided again by the same draw, maybe among fewer actions.
-        skip = int(draw[state.game[0].cursor] * legal)
-        for action in range(3):
-            outcome = outcome_of(tables, state, action, words)
-            if outcome.legal:
-                if skip == 0:
-                    play(tables, state, action, outcome)
-                    break
-                skip -= 1
 
 
 @kernel
@@ -189,46 +137,11 @@ def _best(tables: Tables, state: GameState, worth: Worth, words: Words) -> tuple
 
 
 @kernel
-def _best_ahead(
-    tables: Tables, state: GameState, scratch: GameState, worth: Worth, moves: int, words: Words
-) -> tuple[int, Outcome]:
-    """The action after which it and `moves` moves by the prices are worth most, -1 at a dead end."""
-    best, best_outcome, best_s = -1, outcome_of(tables, state, DROP, words), -np.inf
-    for action in (NO_COPY, DROP, COPY):
-        outcome = outcome_of(tables, state, action, words)
-        if not outcome.legal:
-            continue
-        value_s = _value_s(tables, state, worth, action, outcome)
-        copy_state(state, scratch)
-        play(tables, scratch, action, outcome)
-        for _ in range(moves):
-            if is_over(tables, scratch):
-                break
-            following, its_outcome, more_s = _best(tables, scratch, worth, words)
-            # An action that leads to a dead end is taken only where all others do, too.
-            if following < 0:
-                value_s = -np.inf
-                break
-            value_s += more_s
-            play(tables, scratch, following, its_outcome)
-        if best < 0 or value_s > best_s:
-            best, best_outcome, best_s = action, outcome, value_s
-    return best, best_outcome
-
-
-@kernel
-def _play_greedily(
-    tables: Tables, state: GameState, scratch: GameState, worth: Worth, look_ahead: int, words: Words
-) -> None:
-    """Play a game by the prices; `scratch` is for looking ahead."""
+def _play_greedily(tables: Tables, state: GameState, worth: Worth, words: Words) -> None:
+    """Play a game by the prices."""
     restart(tables, state)
-    restart(tables, scratch)
     while not is_over(tables, state):
-        if look_ahead > 0:
-            action, outcome = _best_ahead(tables, state, scratch, worth, look_ahead, words)
-        else:
-            action, outcome, _ = _best(tables, state, worth, words)
-        # Looking ahead plays in `scratch`, so that `state` is still where the action was chosen.
+        action, outcome, _ = _best(tables, state, worth, words)
         if action < 0:
             leave_dead_end(tables, state)
         else:

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from hwsim.keys import derive
 from hwsim.mmap.game import MmapGame
-from hwsim.mmap.players import COPY_PRICES, ROOM_PRICES, GreedyConfig, greedy
+from hwsim.mmap.players import COPY_PRICES, ROOM_PRICES, greedy
 from hwsim.mmap.rules.state import DROP
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats, Mapping16
@@ -119,7 +119,7 @@ class InstructionTerms:
         prices = [(room, copy) for room in ROOM_PRICES for copy in COPY_PRICES]
         order = np.argsort(derive(np.arange(len(prices), dtype=np.uint64), int(key)))
         tried = [prices[k] for k in order[: moves // (TRIED * len(start))]]
-        rows = np.stack([start[:, 0], *(greedy(game, GreedyConfig(*price)) for price in tried)])
+        rows = np.stack([start[:, 0], *(greedy(game, *price) for price in tried)])
         returned = game.play(rows)
         best: Mapping16 = rows[int(np.nanargmin(returned.cost_s))][:, None]
         return best

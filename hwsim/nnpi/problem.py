@@ -27,7 +27,6 @@ from hwsim.family import Effects, Estimate, Family
 from hwsim.keys import derive, normals
 from hwsim.mappings import choice_columns
 from hwsim.nnpi.chip import Chip, chip_file
-from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import SIMULATOR_VERSION, profiles, trace_latency
 from hwsim.nnpi.placer import DEFAULT_RULE, RULES, NnpiPlacer, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables, epsilon, rectify
@@ -174,6 +173,8 @@ class NnpiProblem:
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every constraint that one mapping [N, 2] breaks, by code that shares nothing with `evaluate`."""
+        from hwsim.nnpi.judge import judge  # a search asks for it at its end
+
         widths = self._chip.element_bytes
         return judge(self._workload, self.memories(), widths.weight, widths.activation, mapping)
 

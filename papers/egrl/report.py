@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from egrl.compare.statistics import interval_of
+from analysis.intervals import interval_of
 from egrl.reproduction import interval_text, mean_interval, paired, render, shipped, turned, verdict
 from papers.egrl.published import NAMES, PUBLISHED
 from workloads.text import optional

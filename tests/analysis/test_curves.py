@@ -51,13 +51,13 @@ def test_what_was_measured_afresh_is_drawn_with_its_interval_from_where_it_is_kn
     held = np.array([np.nan, 1.02, 1.03])
     measured = Curve("a", np.arange(1, 4) * 21, held, None, held - 0.01, held + 0.01)
     figure = learning_curves([measured], "t")
-    assert figure.axes[0].get_ylabel() == "confirmed speedup over the compiler"
+    assert figure.axes[0].get_ylabel() == "confirmed speedup over the baseline"
     (band,) = figure.axes[0].collections
     ends = band.get_paths()[0].vertices[:, 1]
     assert (ends.min(), ends.max()) == pytest.approx((1.01, 1.04))
     assert (
         learning_curves([measured, curve("b", [1.0])], "t").axes[0].get_ylabel()
-        == "speedup over the compiler"
+        == "speedup over the baseline"
     )
     nothing = Curve("a", np.array([21]), np.array([np.nan]), None, np.array([np.nan]), np.array([np.nan]))
     learning_curves([nothing], "t").draw_without_rendering()
@@ -86,11 +86,11 @@ def test_the_deployable_policy_is_drawn_only_where_it_differs_from_the_best():
 
 def test_compiler_and_bound_are_named_outside_the_axes():
     figure = learning_curves([curve("a", [1.0, 1.05])], "t", bound=1.08)
-    assert texts(figure) == ["compiler", "proven\nbound"]
+    assert texts(figure) == ["baseline", "proven\nbound"]
     assert all(text.xy[0] == 1.0 for text in figure.axes[0].texts)
     levels = [line.get_ydata()[0] for line in figure.axes[0].lines if len(set(line.get_ydata())) == 1]
     assert {1.0, 1.08} <= set(levels)
-    assert texts(learning_curves([curve("a", [1.0])], "t")) == ["compiler"]
+    assert texts(learning_curves([curve("a", [1.0])], "t")) == ["baseline"]
 
 
 @pytest.mark.parametrize("bound", [1.0, 1.0001, 1.05])

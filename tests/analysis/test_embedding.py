@@ -72,7 +72,7 @@ def test_the_arrow_leads_to_the_compiler_and_its_word_is_clear_of_the_mappings()
     figure.draw_without_rendering()
     axes = figure.axes[0]
     (word,) = axes.texts
-    assert word.get_text() == "compiler"
+    assert word.get_text() == "baseline"
     assert word.xy == pytest.approx(tuple(np.random.default_rng(1).normal(size=(25, 2))[-1]))
     drawn = axes.transData.transform(np.random.default_rng(1).normal(size=(25, 2)))
     box = word.get_window_extent()

@@ -30,10 +30,12 @@ def drawn(network: ContextNetwork) -> np.ndarray:
     return np.random.default_rng(3).normal(size=network.weight_format.size).astype(np.float32)
 
 
-@pytest.mark.parametrize("levels", [2, 3, 4])
-def test_numpy_and_torch_say_the_same_alone_and_in_a_batch(levels):
-    network, given = ContextNetwork(FEATURES, HEADS, WIDTH), [places(k, 5 + 9 * k, levels) for k in (0, 1, 2)]
-    weights, module = drawn(network), ContextModule(FEATURES, HEADS, WIDTH)
+@pytest.mark.parametrize("around", [True, False])
+def test_numpy_and_torch_say_the_same_alone_and_in_a_batch(around):
+    """Of problems with any numbers of memories."""
+    network = ContextNetwork(FEATURES, HEADS, WIDTH, around)
+    given = [places(k, 5 + 9 * k, levels) for k, levels in ((0, 3), (1, 2), (2, 4), (3, 3))]
+    weights, module = drawn(network), ContextModule(FEATURES, HEADS, WIDTH, around)
     assert weight_format_of(module.named_parameters()) == network.weight_format
     assign(module, weights)
     with torch.no_grad():
@@ -41,10 +43,10 @@ def test_numpy_and_torch_say_the_same_alone_and_in_a_batch(levels):
     row = 0
     for seen, own_free in zip(given, free, strict=True):
         added, more = network.scores(weights, seen)
-        assert added.shape == (len(seen.node), levels)
+        assert added.shape == seen.features.shape[:2]
         assert not added[:, 0].any()
-        end = row + len(seen.node)
-        np.testing.assert_allclose(added[:, 1:], together[row:end].numpy(), rtol=1e-4, atol=1e-4)
+        end = row + added[:, 1:].size
+        np.testing.assert_allclose(added[:, 1:].reshape(-1), together[row:end].numpy(), rtol=1e-4, atol=1e-4)
         assert more == pytest.approx(float(own_free), rel=1e-4, abs=1e-4)
         row = end
 
@@ -85,16 +87,15 @@ def test_without_edges_it_says_what_is_missing():
         network.scores(drawn(network), blind)
 
 
-def test_ranking_networks_with_context_have_scores_of_one_size_and_need_no_graph():
+def test_ranking_networks_with_context_have_scores_of_one_size():
     names = tuple(f"feature {k}" for k in range(FEATURES))
     rankers, seen = Rankers(NetworkConfig(name="context", width=WIDTH), names, HEADS), places(2, 20)
-    assert not rankers.reads_graph
     weights = np.stack([rankers.draw(np.random.default_rng(k)) for k in range(3)])
-    scores, share = rankers.scores(weights, seen, None)
+    scores, share = rankers.scores(weights, seen)
     assert scores.shape == (3, len(seen.node), 3)
     assert share.shape == (3,)
     np.testing.assert_allclose(np.square(scores[:, :, 1:]).mean(axis=(1, 2)), 1, rtol=1e-5)
-    alone = rankers.scores(weights[1:2], seen, None)[0]
+    alone = rankers.scores(weights[1:2], seen)[0]
     assert np.array_equal(alone[0], scores[1])
 
 

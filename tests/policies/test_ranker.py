@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -41,7 +43,7 @@ def weights(rankers: Rankers, members: int = 4) -> np.ndarray:
 def test_a_linear_score_is_features_times_coefficients_between_those_of_the_two_ends(levels):
     seen, rankers = places(levels), Rankers(LINEAR, NAMES, HEADS)
     drawn = weights(rankers)
-    scores, share = rankers.scores(drawn, seen, None)
+    scores, share = rankers.scores(drawn, seen)
     for m, row in enumerate(drawn):
         coefficients = row[:-1].reshape(HEADS, 2, len(NAMES))
         assert share[m] == pytest.approx(MOST_FREE / (1 + np.exp(-2 * float(row[-1]))))
@@ -72,7 +74,7 @@ def test_a_network_over_the_graph_adds_to_both_ends_what_it_says_of_an_op(config
     seen, graph = places(levels), prepare(EDGES, NODES)
     rankers = Rankers(config, NAMES, HEADS)
     drawn = weights(rankers)
-    scores, _ = rankers.scores(drawn, seen, graph)
+    scores, _ = rankers.scores(drawn, seen)
     rule = HEADS * 2 * len(NAMES)
     network = make_actor(added_network(config), HEADS * len(NAMES), HEADS, 2, np.random.default_rng(0))
     for row, expected in zip(drawn, scores, strict=True):
@@ -84,11 +86,11 @@ def test_a_network_over_the_graph_adds_to_both_ends_what_it_says_of_an_op(config
 
 
 def test_a_fresh_network_changes_the_rule_that_it_begins_with_a_little():
-    seen, graph, rng = places(), prepare(EDGES, NODES), np.random.default_rng(0)
+    seen, rng = places(), np.random.default_rng(0)
     rule = by_hand(NAMES, HEADS)
-    alone = Rankers(LINEAR, NAMES, HEADS).scores(rule[None], seen, None)[0]
+    alone = Rankers(LINEAR, NAMES, HEADS).scores(rule[None], seen)[0]
     rankers = Rankers(UNET, NAMES, HEADS)
-    with_network = rankers.scores(rankers.of_rule(rule, rng)[None], seen, graph)[0]
+    with_network = rankers.scores(rankers.of_rule(rule, rng)[None], seen)[0]
     assert 0 < np.abs(with_network - alone).max() < 1
 
 
@@ -105,12 +107,12 @@ def test_the_free_share_is_within_bounds_for_any_weight():
     assert (np.diff(found) > 0).all()
 
 
-def test_places_without_a_graph_are_refused_by_a_network_over_graphs():
+def test_places_without_edges_are_refused_by_a_network_over_graphs():
     rankers = Rankers(UNET, NAMES, HEADS)
-    with pytest.raises(ValueError, match="graph: expected that of the places"):
-        rankers.scores(weights(rankers), places(), None)
+    with pytest.raises(ValueError, match="edge_index: expected the edges of the graph"):
+        rankers.scores(weights(rankers), replace(places(), edge_index=None))
     with pytest.raises(ValueError, match="weights: expected"):
-        rankers.scores(weights(rankers)[:, 1:], places(), None)
+        rankers.scores(weights(rankers)[:, 1:], places())
 
 
 def test_a_linear_rule_is_no_network_over_a_graph():

@@ -1,9 +1,9 @@
-"""A chain of nodes that is split over chips: stages, a partition, decisions with domains, a model and its bound."""
+"""A chain of nodes that is split over chips: stages, a partition, a model and its bound."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -27,48 +27,8 @@ from hwsim.problem import (
 )
 from hwsim.space import Space
 from hwsim.stages import Pipeline
-from hwsim.stepwise import OrderedDerivation
 
 NODES, CHIPS = 6, 3
-
-
-class Rising(OrderedDerivation):
-    """Partitions node by node, the chip never falling; a vertex is the chips so far."""
-
-    root: Hashable = ()
-    by_domains = True
-    counts = np.full(NODES, CHIPS, np.int64)
-
-    def successors(self, vertex: Hashable) -> Sequence[tuple[int, ...]]:
-        made = _chips(vertex)
-        least = made[-1] if made else 0
-        return [(*made, chip) for chip in range(least, CHIPS)] if len(made) < NODES else []
-
-    def mapping(self, vertex: Hashable) -> Mapping16 | None:
-        made = _chips(vertex)
-        return np.array(made, np.int16)[:, None] if len(made) == NODES else None
-
-    def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
-        return self.drawn(vertex, np.ones((NODES, CHIPS)), rng)
-
-    def drawn(
-        self, vertex: Hashable, probabilities: NDArray[np.float64], rng: np.random.Generator
-    ) -> Mapping16 | None:
-        made = list(_chips(vertex))
-        while len(made) < NODES:
-            odds = probabilities[len(made)] * (np.arange(CHIPS) >= (made[-1] if made else 0))
-            if odds.sum() <= 0:
-                return None
-            made.append(int(rng.choice(CHIPS, p=odds / odds.sum())))
-        return np.array(made, np.int16)[:, None]
-
-    def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
-        return mapping[:, 0].astype(np.int64)
-
-
-def _chips(vertex: Hashable) -> tuple[int, ...]:
-    assert isinstance(vertex, tuple)
-    return vertex
 
 
 class Trying(Solving):
@@ -116,7 +76,6 @@ class ToyChain:
         columns = choice_columns(self.space.choice_rank, self.space.initial)
         x = np.concatenate([self.load[:, None], columns], axis=1)
         self.observation = Observation(x.astype(np.float32), edges)
-        self.derivation = Rising()
         first = self.space.initial
         self.baseline = Baseline(first, float(self._costs(first[None])[0]), "one chip")
         self._proved = UNPROVED

@@ -14,18 +14,50 @@ Deviations:
 
 from __future__ import annotations
 
-from workloads.workload import Workload
-from workloads.zoo.builder import Builder, Tensor, network
+from math import prod
+
+from workloads.workload import Gemm, Workload
+from workloads.zoo.builder import Builder, Tensor, Window, network
+from workloads.zoo.vector_ops import VECTOR_OPS
+
+
+def transposed_conv(
+    net: Builder,
+    name: str,
+    x: Tensor,
+    channels: int,
+    kernel: int,
+    stride: int,
+    pad: int,
+    *,
+    more: int = 0,
+    act: str = "",
+) -> Tensor:
+    """Transposed convolution with bias whose tiles overlap: (size - 1) x stride + kernel - 2 x pad + more."""
+    width, height, depth = x.shape
+    least = kernel - 2 * pad + more
+    ofm = ((width - 1) * stride + least, (height - 1) * stride + least, channels)
+    cols = channels * kernel * kernel
+    return net.add(
+        name,
+        "conv",
+        [x],
+        ofm,
+        weights=depth * cols + channels,
+        gemm=Gemm(1, net.batch * width * height, cols, depth),
+        vector_ops=VECTOR_OPS[act] * net.batch * prod(ofm),
+        window=Window((kernel, kernel), stride, pad, 1, 1),
+    )
 
 
 @network
 def dcgan(*, batch: int = 1, width: int = 64, noise: int = 100) -> Workload:
     """Generator and discriminator one after the other, 64x64 pixels between them."""
     net = Builder(batch)
-    x = net.transposed_conv("generator.conv0", net.input((1, 1, noise)), 8 * width, 4, 1, 0, act="relu")
+    x = transposed_conv(net, "generator.conv0", net.input((1, 1, noise)), 8 * width, 4, 1, 0, act="relu")
     for i, factor in enumerate((4, 2, 1), start=1):
-        x = net.transposed_conv(f"generator.conv{i}", x, factor * width, 4, 2, 1, act="relu")
-    x = net.transposed_conv("generator.conv4", x, 3, 4, 2, 1, act="tanh")
+        x = transposed_conv(net, f"generator.conv{i}", x, factor * width, 4, 2, 1, act="relu")
+    x = transposed_conv(net, "generator.conv4", x, 3, 4, 2, 1, act="tanh")
     for i, factor in enumerate((1, 2, 4, 8)):
         x = net.conv(f"discriminator.conv{i}", x, factor * width, 4, stride=2, pad=1, act="leaky")
     x = net.conv("discriminator.conv4", x, 1, 4, pad=0)
@@ -45,7 +77,7 @@ def cyclegan(*, batch: int = 1, resolution: int = 256, blocks: int = 9, width: i
         y = _norm(net, f"block{block}.conv2", net.conv(f"block{block}.conv2", y, x.shape[2], 3))
         x = net.pointwise(f"block{block}.add", "elementwise", [y, x], "add")
     for i in (1, 0):
-        x = net.transposed_conv(f"up{i}", x, width * 2**i, 3, 2, 1, more=1)
+        x = transposed_conv(net, f"up{i}", x, width * 2**i, 3, 2, 1, more=1)
         x = _norm(net, f"up{i}", x)
     x = net.conv("last", x, 3, 7, act="tanh")
     return net.build("cyclegan", [x], "Zhu et al. 2017, int8")
@@ -62,9 +94,9 @@ def pix2pix(*, batch: int = 1, width: int = 64) -> Workload:
         x = net.conv(f"down{i}", x, channels, 4, stride=2, pad=1, act="leaky")
         skips.append(x)
     for i in reversed(range(1, 8)):
-        x = net.transposed_conv(f"up{i}", x, widths[i - 1], 4, 2, 1, act="relu")
+        x = transposed_conv(net, f"up{i}", x, widths[i - 1], 4, 2, 1, act="relu")
         x = net.concat(f"up{i}.concat", [x, skips[i - 1]])
-    x = net.transposed_conv("up0", x, 3, 4, 2, 1, act="tanh")
+    x = transposed_conv(net, "up0", x, 3, 4, 2, 1, act="tanh")
     return net.build("pix2pix", [x], "Isola et al. 2017, int8")
 
 
@@ -83,7 +115,7 @@ def autoencoder(
     x = net.linear("decode", x, shape[0] * shape[1] * shape[2], act="relu")
     x = net.pointwise("decode.reshape", "reshape", [x], "view", ofm=shape)
     for i in reversed(range(levels)):
-        x = net.transposed_conv(f"up{i}.stride", x, width * 2**i, 4, 2, 1, act="relu")
+        x = transposed_conv(net, f"up{i}.stride", x, width * 2**i, 4, 2, 1, act="relu")
         x = net.conv(f"up{i}", x, width * 2**i, 3, act="relu")
     x = net.conv("last", x, 3, 3, act="sigmoid")
     return net.build("autoencoder", [x], "a convolutional autoencoder, int8")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
-from workloads.importers.aten_products import MAYBE, PACKED, SIZES, sizes
+from workloads.importers.aten_products import CHAINS, MAYBE, PACKED, SIZES, chain, sizes
 from workloads.importers.ir import Node, Tensor
 from workloads.importers.vocabulary import RECURRENT
 
@@ -219,6 +220,7 @@ ALIASES = frozenset(name for names in _ALIASES.values() for name in names.split(
 OPS: dict[str, str] = {
     **{name: name.capitalize() for name in _SAME_NAMES.split()},
     **dict.fromkeys(SIZES, "MatMul"),
+    **dict.fromkeys(CHAINS, "Einsum"),
     **{name: op for table in (_ALIASES, _NAMES) for op, names in table.items() for name in names.split()},
 }
 """ATen's op -> ONNX's."""
@@ -243,6 +245,8 @@ _ORDER = {
 }
 """Arguments in ONNX's order, where it is another; of a copy the target is only written."""
 
+_SUMMING = frozenset({"scatter_add", "index_add"})
+"""Ops that write sums with what was there."""
 _UNREAD = {"copy": "self"}
 _WRITING = frozenset(f"__i{name}__" for name in ("and", "or", "xor", "lshift", "rshift"))
 
@@ -277,6 +281,10 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         attributes["perm"] = _permutation(call, tensors)
     if op == "Gemm":
         attributes["transB"] = int(name == "linear")
+    if name in CHAINS:
+        attributes["equation"] = chain([tensors[each].shape or () for each in inputs])
+    if op == "ScatterElements":
+        attributes |= _placing(call, name, tensors)
     if "bag" in name:
         attributes["in_bags"] = 1
     if op in RECURRENT:
@@ -305,6 +313,27 @@ def _recurrent_inputs(call: Call, first: list[str]) -> list[str]:
     matrices = _refs(call.arguments.get("params", cell))
     states = _refs(call.arguments.get("hx"))
     return [*first, *matrices[:3], "", *states, *matrices[3:]]
+
+
+def _placing(call: Call, name: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """What a call puts into a tensor: whether it adds to what was there, how many elements where they are repeated."""
+    sums = name in _SUMMING or call.arguments.get("accumulate") is True or "reduce" in call.arguments
+    found: dict[str, Any] = {"reduction": "add" if sums else "none"}
+    if name in ("index_put", "index_fill"):
+        found["put"] = _put(call, tensors)
+    return found
+
+
+def _put(call: Call, tensors: Mapping[str, Tensor]) -> int:
+    """Elements that a call writes at indices; all of them where these are a mask."""
+    written, given = call.arguments["self"].name, call.arguments.get("indices", [call.arguments.get("index")])
+    shape, axes = list(tensors[written].shape or ()), call.arguments.get("dim", 0)
+    indices = [tensors[each.name] if isinstance(each, Ref) else None for each in given]
+    if any(each is not None and each.element_bytes == 1 for each in indices):
+        return prod(shape)
+    for axis, each in enumerate(indices, start=axes):
+        shape[axis] = shape[axis] if each is None else 1
+    return prod(shape) * max((each.elements for each in indices if each is not None), default=1)
 
 
 def _refs(value: Any) -> list[str]:
@@ -342,16 +371,11 @@ def _permutation(call: Call, tensors: Mapping[str, Tensor]) -> list[int]:
     if isinstance(dims, list | tuple) and len(dims) == rank:
         return [int(d) % rank for d in dims]
     order = list(range(rank))
-    if call.op in ("mT", "adjoint") and rank > 1:
-        first, second = rank - 2, rank - 1
-    else:
-        keys = ("dim0", "axis0"), ("dim1", "axis1")
-        pair = [
-            next((call.arguments[k] for k in names if isinstance(call.arguments.get(k), int)), None)
-            for names in keys
-        ]
-        if pair[0] is None or pair[1] is None or not rank:
-            return list(reversed(order))
-        first, second = pair[0] % rank, pair[1] % rank
+    pair = [call.arguments.get(f"dim{at}", call.arguments.get(f"axis{at}")) for at in (0, 1)]
+    if call.op in ("mT", "adjoint"):
+        pair = [-2, -1]
+    if rank < 2 or not all(isinstance(axis, int) for axis in pair):
+        return order[::-1]
+    first, second = (axis % rank for axis in pair)
     order[first], order[second] = order[second], order[first]
     return order

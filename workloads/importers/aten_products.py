@@ -7,8 +7,9 @@ other arguments say. Names: native_functions.yaml of https://github.com/pytorch/
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from itertools import pairwise
 from math import prod
+from string import ascii_letters
 from typing import Any
 
 from workloads.importers.contraction import as_one, pair_product
@@ -98,6 +99,9 @@ def _distances(given: Given) -> Sizes | None:
     )
 
 
+CHAINS = frozenset({"linalg_multi_dot", "chain_matmul"})
+"""Products of a list of matrices."""
+
 PACKED = frozenset(
     {
         "_weight_int4pack_mm",
@@ -141,24 +145,8 @@ def sizes(op: str, arguments: Mapping[str, Any], result: Shape | None) -> Sizes 
         return None
 
 
-Tree = int | tuple["Tree", "Tree"]
-"""A product of a chain of matrices: one of them, by its number, or a product of two."""
-
-
-def cheapest(shapes: Sequence[Shape]) -> Tree:
-    """The order in which the product of a chain of matrices takes the fewest multiplications."""
-    edges = [shapes[0][0] if len(shapes[0]) > 1 else 1, *(s[0] for s in shapes[1:])]
-    edges.append(shapes[-1][1] if len(shapes[-1]) > 1 else 1)
-
-    @cache
-    def best(first: int, last: int) -> tuple[int, Tree]:
-        if first == last:
-            return 0, first
-        found = []
-        for middle in range(first, last):
-            (left, a), (right, b) = best(first, middle), best(middle + 1, last)
-            cost = left + right + edges[first] * edges[middle + 1] * edges[last + 1]
-            found.append((cost, (a, b)))
-        return min(found, key=lambda each: each[0])
-
-    return best(0, len(shapes) - 1)[1]
+def chain(shapes: Sequence[Shape]) -> str:
+    """The product of a chain of matrices as an equation of Einsum; the first and the last may be vectors."""
+    terms = list(map("".join, pairwise(ascii_letters[: len(shapes) + 1])))
+    first, last = terms[0][-len(shapes[0]) :], terms[-1][: len(shapes[-1])]
+    return f"{','.join([first, *terms[1:-1], last])}->{first[:-1]}{last[1:]}"

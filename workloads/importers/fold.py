@@ -7,6 +7,8 @@
 - What is computed from constants alone is a constant: it is computed once, before the first inference. Rows looked up
   in a table at fixed places are not folded: the table is the parameter. Nor are products of matrices: a model that
   has them runs them.
+- Of a tensor that nobody needs as it was, and that is a state or made by an op, only what is put into it (a row of a
+  cache) moves: who reads the result reads the rest where it was. Else all of it is copied.
 - Nodes whose outputs nobody reads are left out, in loops, too; so is all of a loop that never runs.
 
 Constants that nodes make of constants: what has to be held of them, and which parameters they are.
@@ -20,8 +22,8 @@ Constants that nodes make of constants: what has to be held of them, and which p
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from workloads.importers.ir import Body, ModelGraph, Node, Shape, Tensor, all_nodes
@@ -30,6 +32,7 @@ from workloads.importers.vocabulary import (
     CONVOLUTIONS,
     ELEMENTWISE,
     PARTS,
+    PLACED,
     PRODUCTS,
     QUANTISERS,
     RECURRENT,
@@ -47,21 +50,49 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """`elements` elements, of the tensor called `put`, take a place in the tensor called `into`, where that lies."""
+
+    into: str
+    put: str
+    elements: int
+
+
+@dataclass(frozen=True)
 class Folded:
     """What is left to be computed, and what each name of the file means in it.
 
     Attributes:
+        placed: outputs that are written into a tensor that is there.
+        copied: outputs that are a copy of a tensor into which a few elements are put.
         settled: nodes that read constants alone, so that they run once, before the first inference.
     """
 
     graph: ModelGraph
     parts: Mapping[str, Part]
+    placed: Mapping[str, Placed] = field(default_factory=dict)
+    copied: frozenset[str] = frozenset()
     settled: tuple[Node, ...] = ()
 
     def part(self, name: str) -> Part:
         """What reading the tensor called `name` means."""
         found = self.parts.get(name)
         return found if found is not None else Part(name, self.graph.tensors[name].elements)
+
+    def pieces(self, name: str) -> Iterator[Part]:
+        """What reading the tensor called `name` means where parts of it were put into another one."""
+        part = self.part(name)
+        while (placed := self.placed.get(part.base)) is not None:
+            here = min(part.elements, placed.elements)
+            yield Part(part.base, here)
+            if here == part.elements:
+                return
+            part = Part(self.part(placed.into).base, part.elements - here)
+        yield part
+
+    def written(self, name: str) -> int:
+        """Elements that are written of an output."""
+        return self.placed[name].elements if name in self.placed else self.graph.tensors[name].elements
 
     def is_constant(self, name: str) -> bool:
         """Whether the tensor is the same in every inference."""
@@ -97,7 +128,39 @@ def fold(graph: ModelGraph, one_width: bool = False) -> Folded:
     fold = _Fold(graph, one_width)
     left = replace(graph, nodes=tuple(fold.kept(graph.nodes)), tensors=fold.tensors)
     alive = replace(left, nodes=_alive(left, fold.parts))
-    return Folded(alive, fold.parts, _alive_among(fold.settled, alive, fold.parts))
+    settled = _alive_among(fold.settled, alive, fold.parts)
+    return Folded(alive, fold.parts, *_placements(Folded(alive, fold.parts)), settled)
+
+
+def _placements(folded: Folded) -> tuple[dict[str, Placed], frozenset[str]]:
+    """What takes a place where it lies, by output, and the outputs that are copies into which at most half is put."""
+    graph, placed, copied = folded.graph, dict[str, Placed](), set[str]()
+    last = {folded.part(name).base: at for at, node in enumerate(graph.nodes) for name in node.inputs if name}
+    results = {folded.part(name).base for name in graph.outputs}
+    handed = set(results)  # with what was put into it on the way
+    for node in reversed(graph.nodes):
+        handed |= {folded.part(each.into).base for made, each in _put(node, folded) if made in handed}
+    needed = results | set(graph.inputs) - (graph.states & handed)
+    for at, node in enumerate(graph.nodes):
+        for made, each in _put(node, folded):
+            old, new = folded.part(each.into), graph.tensors[made].elements
+            is_whole = old.elements == new == graph.tensors[old.base].elements
+            is_free = last[old.base] == at and old.base not in needed and not folded.is_constant(each.into)
+            if is_whole and is_free and folded.part(each.put).base != old.base:
+                placed[made] = each
+            elif 2 * each.elements <= new:
+                copied.add(made)
+    return placed, frozenset(copied)
+
+
+def _put(node: Node, folded: Folded) -> Iterator[tuple[str, Placed]]:
+    """The outputs of a node that are one of its inputs, but for what is put into it."""
+    for output, old, new in PLACED.get(node.op, ()) if len(node.inputs) > 1 else ():
+        made, into, put = node.output(output), node.input(old), node.input(new)
+        if made and into and put:
+            tensors = folded.graph.tensors
+            count = node.integer("put", tensors[put].elements)
+            yield made, Placed(into, put, min(count, tensors[made].elements))
 
 
 class _Fold:
@@ -147,10 +210,8 @@ class _Fold:
             same = (self.one_width and source.is_float) or source.element_bytes == output.element_bytes
             return same and source.is_float == output.is_float
         if node.op == "Transpose":
-            shape, order = (
-                source.shape or (),
-                node.integers("perm") or tuple(reversed(range(len(source.shape or ())))),
-            )
+            shape = source.shape or ()
+            order = node.integers("perm") or range(len(shape))[::-1]
             moved = [axis for axis in order if axis < len(shape) and shape[axis] != 1]
             return moved == sorted(moved)
         if node.op == "Gather":

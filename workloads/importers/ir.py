@@ -91,6 +91,10 @@ class Node:
         """The name of an input; "" where there is none."""
         return self.inputs[position] if position < len(self.inputs) else ""
 
+    def output(self, position: int) -> str:
+        """The name of an output; "" where there is none."""
+        return self.outputs[position] if position < len(self.outputs) else ""
+
     def integer(self, name: str, default: int) -> int:
         """An attribute that is an integer; `default` where it is missing or something else."""
         value = self.attributes.get(name, default)
@@ -149,6 +153,7 @@ class ModelGraph:
 
     Attributes:
         remarks: what was taken for granted, a line each.
+        states: inputs whose memory may be written: what they hold afterwards is handed out.
         called: tensors by other names that the file has for them.
     """
 
@@ -159,6 +164,7 @@ class ModelGraph:
     outputs: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
+    states: frozenset[str] = frozenset()
 
     def unknown(self) -> tuple[str, ...]:
         """Names of the tensors whose shape is unknown, in the order of the nodes that write them."""

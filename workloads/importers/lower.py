@@ -27,8 +27,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from workloads.importers.fold import Folded
-from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
+from workloads.importers.fold import Folded, Part
+from workloads.importers.ir import ModelGraph, Node, Shape
 from workloads.importers.vocabulary import (
     ACTIVATIONS,
     CONVOLUTIONS,
@@ -150,7 +150,7 @@ class _Lowering:
                     tensor = self.tensors[read]
                     numbers = tensor.numbers or (tensor.kept if tensor.is_float else 0)
                     weight_widths[tensor.held_bytes / max(1, numbers)] += numbers
-            for tensor in self._outputs(cluster):
+            for tensor in map(self.tensors.__getitem__, self._outputs(cluster)):
                 activation_widths[tensor.element_bytes] += tensor.elements if tensor.is_float else 0
         widths = ElementBytes(_widest_used(weight_widths), _widest_used(activation_widths))
         return Lowered(Workload(name, tuple(ops), widths, source), nodes, self.writer, ceil(self.copied))
@@ -160,9 +160,10 @@ class _Lowering:
         name = self._unique(head.name)
         edges, external = self._reads(cluster)
         outputs = self._outputs(cluster)
-        ofm, batch = self._xyz(cluster[-1].outputs)
-        data = [read for read in data_of(head) if not self.folded.is_constant(read)]
-        ifm, batch = self._xyz(data[:1]) if data else (ofm, batch)
+        put = self.folded.placed.get(head.output(0))
+        ofm, batch = self._xyz([put.put] if put is not None else cluster[-1].outputs)
+        data = [read for read in self._data(head) if not self.folded.is_constant(read)]
+        ifm, batch = self._xyz(data[:1]) if data and put is None else (ofm, batch)
         window = window_of(head, self.folded)
         op = Op(
             name=name,
@@ -170,7 +171,7 @@ class _Lowering:
             inputs=edges,
             ifm=ifm,
             ofm=ofm,
-            output_bytes=ceil(sum(t.elements * t.element_bytes for t in outputs)),
+            output_bytes=ceil(sum(self.folded.written(o) * self.tensors[o].element_bytes for o in outputs)),
             external_bytes=external,
             gemm=gemm_of(head, self.folded.shape_of),
             vector_ops=sum(vector_ops(node, cluster, self.folded) for node in cluster),
@@ -186,10 +187,10 @@ class _Lowering:
         self.writer |= {output: name for node in cluster for output in node.outputs if output}
         return self._with_weights(op, cluster)
 
-    def _outputs(self, cluster: Cluster) -> list[Tensor]:
+    def _outputs(self, cluster: Cluster) -> list[str]:
         """What an op hands on. Values are left out where only their places are read."""
         outputs = [output for output in cluster[-1].outputs if output]
-        return [self.tensors[output] for output in outputs if output in self.read or len(outputs) == 1]
+        return [output for output in outputs if output in self.read or len(outputs) == 1]
 
     def _xyz(self, names: tuple[str, ...] | list[str]) -> tuple[tuple[int, int, int], int]:
         read = next((name for name in names if name), "")
@@ -208,10 +209,9 @@ class _Lowering:
         """What is read of earlier ops, and bytes from outside; a tensor that is read twice by an op counts once."""
         inside = {output for node in cluster for output in node.outputs}
         whole: dict[str, int] = {}
-        for read in dict.fromkeys(read for node in cluster for read in data_of(node)):
-            part = self.folded.part(read)
-            if part.base not in inside and not self.folded.is_constant(read):
-                limit = self.tensors[part.base].elements
+        for part in self._pieces(cluster):
+            if part.base not in inside:
+                limit = self.folded.written(part.base)
                 whole[part.base] = min(limit, whole.get(part.base, 0) + part.elements)
         edges: dict[str, float] = {}
         external = 0.0
@@ -222,6 +222,21 @@ class _Lowering:
             else:
                 external += size
         return tuple(Edge(source, ceil(size)) for source, size in edges.items()), ceil(external)
+
+    def _pieces(self, cluster: Cluster) -> Iterator[Part]:
+        """What is read, constants left out."""
+        for read in dict.fromkeys(read for node in cluster for read in self._data(node)):
+            if not self.folded.is_constant(read):
+                yield from self.folded.pieces(read)
+        placed = self.folded.placed.get(cluster[0].output(0))
+        if (
+            placed is not None and cluster[0].text("reduction", "none") != "none"
+        ):  # a sum into rows reads them
+            yield Part(self.folded.part(placed.into).base, placed.elements)
+
+    def _data(self, node: Node) -> list[str]:
+        """What a node reads; what it only puts elements into is not read."""
+        return data_of(node)[1:] if node.output(0) in self.folded.placed else data_of(node)
 
     def _constants(self, node: Node) -> list[str]:
         """Names of the constants that a node holds as weights."""

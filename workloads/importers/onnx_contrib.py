@@ -9,139 +9,12 @@ Deviations: attention that leaves its cache in the memory of the one it read cou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
-from typing import Any
 
 import numpy as np
 
-from workloads.importers.ir import Node, Shape, Tensor
-from workloads.importers.onnx_reader import Reader, Writer, name_of
-
-FLOAT = 1
-"""ONNX's number of the type."""
-
-
-class Call:
-    """A node that is written out: its inputs and attributes, and the nodes that stand for it so far."""
-
-    def __init__(self, reader: Reader, proto: Any) -> None:
-        self.reader, self.proto = reader, proto
-        self.attributes = reader.attributes(proto)
-        self.nodes: list[Node] = []
-        self.made = 0
-
-    def input(self, position: int) -> str:
-        """The name of an input; "" where there is none."""
-        return str(self.proto.input[position]) if position < len(self.proto.input) else ""
-
-    def shape(self, name: str) -> Shape:
-        """The shape of a tensor. ValueError where it is not known."""
-        found = self.reader.shape(name)
-        if found is None:
-            raise ValueError(f"{name}: expected a shape, found none")
-        return found
-
-    def kind(self, name: str) -> int:
-        """ONNX's number of a tensor's type."""
-        return int(self.reader.types[self.reader.scope[name]].tensor_type.elem_type)
-
-    def number(self, name: str, default: int) -> int:
-        """An attribute that is an integer."""
-        return int(self.attributes.get(name, default))
-
-    def text(self, name: str) -> str:
-        """An attribute that is a text."""
-        value = self.attributes.get(name, b"")
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
-
-    def name(self) -> str:
-        """A new name."""
-        self.made += 1
-        return f"{self.proto.output[0]}~{self.made}"
-
-    def add(self, op: str, *inputs: str, like: str = "", **attributes: Any) -> str:
-        """The output of one more node; of the shape of `like` where ONNX does not say one."""
-        (output,) = self.split(op, 1, *inputs, **attributes)
-        if like and self.reader.shape(output) is None:
-            self.reader.put(self.reader.scope[output], self.reader.shape(like), self.kind(like))
-        return output
-
-    def split(self, op: str, outputs: int, *inputs: str, **attributes: Any) -> list[str]:
-        """All outputs of one more node."""
-        given = list(inputs)
-        while given and not given[-1]:
-            given.pop()
-        names = [self.name() for _ in range(outputs)]
-        node = self.reader.onnx.helper.make_node(op, given, names, name=name_of(self.proto), **attributes)
-        self.nodes += self.reader.node(node, newest=True)
-        return names
-
-    def constant(self, value: Any) -> str:
-        """A constant that the op itself has."""
-        array, name = np.asarray(value, np.int64), self.name()
-        kind = self.reader.onnx.TensorProto.INT64
-        self.reader.put(self.reader.define(name), array.shape, kind, constant=True, value=array)
-        return name
-
-    def put(self, shape: Shape, other: str) -> str:
-        """A tensor of a shape, with the type of another one."""
-        name = self.name()
-        self.reader.put(self.reader.define(name), shape, self.kind(other))
-        return name
-
-    def view(self, name: str, shape: Shape) -> str:
-        """A tensor in another shape: it stays where it lies."""
-        made = self.put(shape, name)
-        self.node("Identity", [name], [made])
-        return made
-
-    def parts(self, name: str, shape: Shape, count: int) -> list[str]:
-        """As many parts of a tensor that holds several packed together."""
-        names = [self.put(shape, name) for _ in range(count)]
-        self.node("Select", [name], names)
-        return names
-
-    def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
-        """One more node, whose outputs there are."""
-        scope = self.reader.scope
-        read, written = (tuple(scope[each] if each else "" for each in names) for names in (inputs, outputs))
-        self.nodes.append(Node(name_of(self.proto), op, read, written, attributes))
-
-    def unpacked(self, name: str, shape: Shape, *beside: str) -> str:
-        """A constant of a shape whose numbers are packed into those of another one, and what is stored beside it."""
-        scope, tensors = self.reader.scope, self.reader.tensors
-        packed = tensors[scope[name]]
-        if not packed.constant or not prod(shape):
-            raise ValueError(f"{name}: expected a constant weight of {shape}, found another tensor")
-        made = f"{scope[name]}~{shape}"
-        self.reader.put(made, shape, FLOAT, constant=True)
-        width = packed.kept * packed.element_bytes / prod(shape)
-        held = tuple(scope[each] for each in beside if each and tensors[scope[each]].constant)
-        tensors[made] = Tensor(shape, width, constant=True, beside=held)
-        scope[made] = made
-        return made
-
-    def scaled(self, value: int, scale: int, zero: int) -> str:
-        """A quantised input, by the positions of it, its scale and its zero point."""
-        return self.add(
-            "DequantizeLinear", self.input(value), self.input(scale), self.input(zero), like=self.input(value)
-        )
-
-    def added(self, x: str, *others: str) -> str:
-        """x and the others that there are, summed."""
-        for each in others:
-            x = self.add("Add", x, each, like=x) if each else x
-        return x
-
-    def activated(self, x: str) -> str:
-        """x after the activation that an attribute names."""
-        op = self.text("activation")
-        return self.add(op, x, like=x) if op else x
-
-    def kept(self, *names: str) -> dict[str, Any]:
-        """The attributes of these names that there are."""
-        return {name: self.attributes[name] for name in names if name in self.attributes}
-
+from workloads.importers.ir import Shape
+from workloads.importers.onnx_call import Call, writer
+from workloads.importers.onnx_reader import Writer
 
 Result = str | Sequence[str]
 Write = Callable[[Call], Result]
@@ -151,22 +24,15 @@ WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "
 
 
 def _writer(write: Write) -> Writer:
-    def written(reader: Reader, proto: Any) -> list[Node] | None:
-        call = Call(reader, proto)
-        try:
-            found = write(call)
-        except ValueError:
-            if call.nodes:
-                raise
-            return None
-        for name, made in zip(proto.output, [found] if isinstance(found, str) else found, strict=False):
-            if name and made:
-                reader.alias(name, reader.scope[made])
-            elif name:
-                reader.put(reader.define(name), (), FLOAT, constant=True)
-        return call.nodes
+    """The writer of what says local names."""
 
-    return written
+    def tensors(call: Call) -> list[str]:
+        found = write(call)
+        return [
+            call.reader.scope[name] if name else "" for name in ([found] if isinstance(found, str) else found)
+        ]
+
+    return writer(tensors)
 
 
 # ---- products with a tail
@@ -247,11 +113,11 @@ def _attention(
     value_size = value[-1] if len(value) > 3 else value[-1] // pairs
     past = call.shape(others[1]) if others[1] else ()
     length = length or key[-2] + (past[-2] if past else 0)
-    outputs = [call.put((*query[:2], heads * value_size), q)]
+    outputs = [call.put((*query[:2], heads * value_size), call.kind(q))]
     outputs += ["" for _ in range(cache - 1)]
     for name, width in zip(call.proto.output[cache:], (query[-1] // heads, value_size), strict=False):
         shape = (*past[:-2], length, past[-1]) if past else (*packed, query[0], pairs, length, width)
-        outputs.append(call.put(shape, others[1] or q) if name else "")
+        outputs.append(call.put(shape, call.kind(others[1] or q)) if name else "")
     keys = min(length, window) if window > 0 else length
     read = [_last(call, name, keys) if at in (1, 2) and name else name for at, name in enumerate(others)]
     given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": keys}
@@ -373,8 +239,7 @@ def _same(op: str) -> Write:
     """The op of ONNX with these inputs and attributes."""
 
     def write(call: Call) -> str:
-        given = {key: value for key, value in call.attributes.items() if not isinstance(value, np.ndarray)}
-        return call.add(op, *call.proto.input, like=call.input(0), **given)
+        return call.add(op, *call.proto.input, like=call.input(0), **call.attributes)
 
     return write
 

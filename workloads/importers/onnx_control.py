@@ -12,144 +12,122 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from workloads.importers.ir import Body, Node, Shape
-from workloads.importers.onnx_reader import INT64, Reader, Writer, graphs_of, name_of
-from workloads.importers.work import products_of
+from workloads.importers.onnx_call import INT64, Call, Unknown, known, writer
+from workloads.importers.onnx_reader import Writer, graphs_of, name_of
+from workloads.importers.work import dearest
 
 MAX_TRIPS = 1_000_000
 """A larger limit of a loop says only that it has none."""
 MAX_WRITTEN = 100_000
 """Nodes that a loop whose trips differ may become."""
-BOOL = 9
-"""ONNX's number of the type."""
 
 
-def _if(reader: Reader, proto: Any) -> list[Node] | None:
-    graphs = {attribute.name: attribute.g for attribute in proto.attribute}
+def _if(call: Call) -> Sequence[str]:
+    graphs = {attribute.name: attribute.g for attribute in call.proto.attribute}
     if set(graphs) != {"then_branch", "else_branch"}:
-        return None
-    condition = reader.value(proto.input[0]) if proto.input else None
-    taken = list(graphs)
+        raise Unknown("branches: expected two, found others")
+    condition, taken = call.value(0), list(graphs)
     if condition is not None and condition.size == 1:
         taken = ["then_branch" if condition.item() else "else_branch"]
-    read = [reader.body(graphs[name], f"{name_of(proto)}/{name}", ()) for name in taken]
-    nodes, outputs = max(read, key=lambda each: _work(reader, each[0]))
+    read = [call.reader.body(graphs[name], f"{name_of(call.proto)}/{name}", ()) for name in taken]
+    nodes, outputs = read[dearest([nodes for nodes, _ in read], call.reader.tensors)]
     if len(read) > 1:
-        reader.remark(
+        call.reader.remark(
             "If whose condition depends on data ({names}): counted as the larger branch, nothing of the other",
-            proto,
+            call.proto,
         )
-    for local, tensor in zip(proto.output, outputs, strict=False):
-        if local:
-            reader.alias(local, tensor)
-    return nodes
+    call.nodes += nodes
+    return outputs
 
 
-def _work(reader: Reader, nodes: Sequence[Node]) -> tuple[int, int]:
-    """(multiply-accumulates, elements of what is read) of the nodes of a branch."""
-    tensors = reader.tensors
-    macs = [
-        gemm.macs
-        for node in nodes
-        for gemm in products_of(node, lambda name: tensors[name].shape or ()) or ()
-    ]
-    return sum(macs), sum(tensors[name].elements for node in nodes for name in node.inputs if name)
-
-
-def _loop(reader: Reader, proto: Any) -> list[Node] | None:
-    (graph,) = graphs_of(proto) or (None,)
-    if graph is None or len(proto.input) < 2 or len(graph.input) < len(proto.input):
-        return None
-    limit, go = (reader.value(name) for name in proto.input[:2])
+def _loop(call: Call) -> Sequence[str]:
+    (graph,), reader = graphs_of(call.proto), call.reader
+    if len(call.proto.input) < 2 or len(graph.input) < len(call.proto.input):
+        raise Unknown("inputs: expected a limit, a condition and those of the body, found fewer")
+    limit, go = call.value(0), call.value(1)
     most = MAX_TRIPS if limit is None else int(limit.item())
     if go is not None and not go.item():
         most = 0
-    start = reader.elements(proto.input[2:])
-    if any(name in reader.sequences for name in (reader.scope.get(each, "") for each in proto.input[2:])):
-        return _written_out(reader, proto, graph, most)
-    fresh = [
-        _fresh(reader, proto, graph.input[0].name, (), INT64),
-        _constant(reader, proto, graph.input[1].name, np.array(True)),
-        *(_like(reader, proto, info.name, at) for info, at in zip(graph.input[2:], start, strict=False)),
-    ]
-    nodes, outputs = reader.body(graph, name_of(proto), fresh)
+    start = [reader.scope.get(name, "") for name in call.proto.input[2:]]
+    if not reader.sequences.keys().isdisjoint(start):
+        return _written_out(call, graph, start, most)
+    fresh = reader.elements([call.put((), INT64), call.constant(True), *map(call.like, call.proto.input[2:])])
+    nodes, outputs = reader.body(graph, name_of(call.proto), fresh)
     shapes = [reader.tensors[name].shape for name in outputs]
     if any(reader.tensors[a].shape != b for a, b in zip(fresh[2:], shapes[1:], strict=False)):
-        return _written_out(reader, proto, graph, most)
-    trips = _trips(reader, proto, outputs[0], most)
-    finals = len(start)
-    scans = [None if trips is None or shape is None else (trips, *shape) for shape in shapes[1 + finals :]]
-    body = Body(tuple(nodes), tuple(fresh), outputs[1:], trips, outputs[: 1 + finals])
-    return [_node(reader, proto, body, [*shapes[1 : 1 + finals], *scans])]
+        return _written_out(call, graph, start, most)
+    trips, finals = _trips(call, outputs[0], most), 1 + len(start)
+    scans = [None if trips is None or shape is None else (trips, *shape) for shape in shapes[finals:]]
+    body = Body(tuple(nodes), fresh, outputs[1:], trips, outputs[:finals])
+    return _repeated(call, body, [*shapes[1:finals], *scans])
 
 
-def _trips(reader: Reader, proto: Any, condition: str, most: int) -> int | None:
+def _trips(call: Call, condition: str, most: int) -> int | None:
     """How often a loop runs at most; None where nothing says it."""
-    again = reader.tensors[condition].value
+    again = call.reader.tensors[condition].value
     if again is not None and not again.item():
         return min(1, most)
     if most >= MAX_TRIPS:
         return None
     if again is None and most > 1:
-        reader.remark("Loop that may end sooner ({names}): counted with all its trips", proto)
+        call.reader.remark("Loop that may end sooner ({names}): counted with all its trips", call.proto)
     return max(0, most)
 
 
-def _written_out(reader: Reader, proto: Any, graph: Any, most: int) -> list[Node] | None:
+def _written_out(call: Call, graph: Any, carried: list[str], most: int) -> list[str]:
     """The nodes of every trip of a loop, one after another."""
     if most * max(1, len(graph.node)) > MAX_WRITTEN:
-        return None
-    carried = [reader.scope.get(name, "") for name in proto.input[2:]]
+        raise Unknown(f"trips: expected at most {MAX_WRITTEN} nodes in all of them, found more")
     kept: list[tuple[str, ...]] = []
-    nodes: list[Node] = []
     held: dict[str, str] = {}
     for trip in range(most):
-        count = _constant(reader, proto, f"{trip}/count", np.array(trip))
-        go = _constant(reader, proto, f"{trip}/go", np.array(True))
-        read, written = reader.body(graph, f"{name_of(proto)}/{trip}", [count, go, *carried], held)
-        nodes += read
+        given = [*call.reader.elements([call.constant(trip), call.constant(True)]), *carried]
+        nodes, written = call.reader.body(graph, f"{name_of(call.proto)}/{trip}", given, held)
+        call.nodes += nodes
         carried, left = list(written[1 : 1 + len(carried)]), written[1 + len(carried) :]
         kept.append(left)
-        again = reader.tensors[written[0]].value
+        again = call.reader.tensors[written[0]].value
         if again is not None and not again.item():
             break
-    for local, tensor in zip(proto.output, carried, strict=False):
-        if local:
-            reader.alias(local, tensor)
-    for local, parts in zip(proto.output[len(carried) :], zip(*kept, strict=True), strict=False):
-        if local:
-            shape, kind = reader.tensors[parts[0]].shape, reader.types[parts[0]].tensor_type.elem_type
-            reader.put(reader.define(local), None if shape is None else (len(parts), *shape), kind)
-            nodes.append(Node(name_of(proto), "Concat", parts, (reader.scope[local],), {"axis": 0}))
-    return nodes
+    stacked = zip(call.proto.output[len(carried) :], zip(*kept, strict=True), strict=False)
+    return [*carried, *(_stacked(call, local, parts) if local else "" for local, parts in stacked)]
 
 
-def _scan(reader: Reader, proto: Any) -> list[Node] | None:
-    attributes = reader.attributes(proto)
-    (graph,) = graphs_of(proto) or (None,)
-    count = int(attributes.get("num_scan_inputs", 0))
-    if graph is None or not 0 < count <= len(proto.input) or reader.opsets.get("", 1) < 9:
-        return None
-    given = reader.elements(proto.input)
+def _stacked(call: Call, local: str, parts: tuple[str, ...]) -> str:
+    """The output of a loop that has a part of each trip."""
+    shape = call.reader.tensors[parts[0]].shape
+    made = call.reader.define(local)
+    call.reader.put(made, None if shape is None else (len(parts), *shape), call.reader.kind(parts[0]))
+    call.nodes.append(Node(name_of(call.proto), "Concat", parts, (made,), {"axis": 0}))
+    return made
+
+
+def _scan(call: Call) -> Sequence[str]:
+    (graph,), reader, count = graphs_of(call.proto), call.reader, call.number("num_scan_inputs", 0)
+    given = reader.elements(call.proto.input)
     states = len(given) - count
-    axes = list(attributes.get("scan_input_axes", [0] * count))
-    shapes = [reader.tensors[name].shape for name in given[states:]]
-    if len(graph.input) != len(given) or not all(shapes):
-        return None
-    trips = (shapes[0] or ())[axes[0]]
-    fresh = [_like(reader, proto, info.name, at) for info, at in zip(graph.input, given, strict=True)]
-    for name, axis, shape in zip(fresh[states:], axes, shapes, strict=True):
-        left = list(shape or ())
-        del left[axis]
-        reader.put(name, tuple(left), reader.types[name].tensor_type.elem_type)
-    nodes, outputs = reader.body(graph, name_of(proto), fresh)
+    if count < 1 or states < 0 or reader.opsets.get("", 1) < 9 or len(graph.input) != len(given):
+        raise Unknown("inputs: expected those of the body, found others")
+    axes = list(call.attributes.get("scan_input_axes", [0] * count))
+    sliced = call.proto.input[states:]
+    shapes = [known(call.shape(name) or None) for name in sliced]
+    lefts = [
+        (*shape[:axis], *shape[axis % len(shape) + 1 :]) for shape, axis in zip(shapes, axes, strict=True)
+    ]
+    fresh = reader.elements(
+        [
+            *map(call.like, call.proto.input[:states]),
+            *(call.put(left, call.kind(name)) for name, left in zip(sliced, lefts, strict=True)),
+        ]
+    )
+    nodes, outputs = reader.body(graph, name_of(call.proto), fresh)
     found = [reader.tensors[name].shape for name in outputs]
-    along = list(attributes.get("scan_output_axes", [0] * (len(outputs) - states)))
+    along = list(call.attributes.get("scan_output_axes", [0] * (len(outputs) - states)))
+    trips = shapes[0][axes[0]]
     scans = [_with_axis(shape, axis, trips) for shape, axis in zip(found[states:], along, strict=True)]
-    body = Body(tuple(nodes), tuple(fresh), outputs, trips, outputs[:states])
-    return [_node(reader, proto, body, [*found[:states], *scans])]
+    body = Body(tuple(nodes), fresh, outputs, trips, outputs[:states])
+    return _repeated(call, body, [*found[:states], *scans])
 
 
 def _with_axis(shape: Shape | None, axis: int, size: int) -> Shape | None:
@@ -159,177 +137,129 @@ def _with_axis(shape: Shape | None, axis: int, size: int) -> Shape | None:
     return (*shape[:at], size, *shape[at:])
 
 
-def _node(reader: Reader, proto: Any, body: Body, shapes: Sequence[Shape | None]) -> Node:
+def _repeated(call: Call, body: Body, shapes: Sequence[Shape | None]) -> tuple[str, ...]:
     """A loop; its outputs have the types of what its body hands on."""
-    node = reader.translate(proto)
-    for local, inner, shape in zip(proto.output, body.outputs, shapes, strict=False):
-        if local:
-            reader.put(reader.define(local), shape, reader.types[inner].tensor_type.elem_type)
-            reader.alias(local, reader.scope[local])
-    return Node(node.name, node.op, node.inputs, node.outputs, node.attributes, body)
-
-
-def _fresh(reader: Reader, proto: Any, name: str, shape: Shape | None, kind: int) -> str:
-    """A tensor that is another one in each trip."""
-    made = f"{reader.prefix}{name_of(proto)}/{name}"
-    reader.put(made, shape, kind)
-    return made
-
-
-def _like(reader: Reader, proto: Any, name: str, other: str) -> str:
-    return _fresh(reader, proto, name, reader.tensors[other].shape, reader.types[other].tensor_type.elem_type)
-
-
-def _constant(reader: Reader, proto: Any, name: str, value: Any) -> str:
-    made = f"{reader.prefix}{name_of(proto)}/{name}"
-    reader.put(made, value.shape, BOOL if value.dtype == bool else INT64, constant=True, value=value)
-    return made
+    node = call.reader.translate(call.proto)
+    for made, inner, shape in zip(node.outputs, body.outputs, shapes, strict=False):
+        if made:
+            call.reader.put(made, shape, call.reader.kind(inner))
+    call.nodes.append(Node(node.name, node.op, node.inputs, node.outputs, node.attributes, body))
+    return node.outputs
 
 
 # ---- sequences and optionals
 
 
-def _sequence(members: Callable[[Reader, Any], Sequence[str] | None]) -> Writer:
-    """Writer of an op whose output is a sequence, of which `members` says the tensors."""
+def _sequence(members: Callable[[Call], Sequence[str]]) -> Writer:
+    """The writer of an op whose output is a sequence, of which `members` says the tensors."""
 
-    def write(reader: Reader, proto: Any) -> list[Node] | None:
-        found = members(reader, proto)
-        if found is None:
-            return None
-        reader.sequences[reader.define(proto.output[0])] = tuple(found)
-        return []
+    def write(call: Call) -> Sequence[str]:
+        found = tuple(members(call))
+        name = call.reader.define(call.proto.output[0])
+        call.reader.sequences[name] = found
+        return [name]
 
-    return write
-
-
-def _members(reader: Reader, proto: Any) -> list[str] | None:
-    found = reader.sequences.get(reader.scope.get(proto.input[0], ""))
-    return None if found is None else list(found)
+    return writer(write)
 
 
-def _place(reader: Reader, proto: Any, position: int, default: int, length: int) -> int | None:
-    """A place in a sequence; None where data say it."""
-    if len(proto.input) <= position or not proto.input[position]:
-        return default
-    value = reader.value(proto.input[position])
-    at = -1 if value is None else int(value.item())
-    at += length if value is not None and at < 0 else 0
-    return at if 0 <= at <= length else None
+def _place(call: Call, position: int, default: int, length: int) -> int:
+    """A place in a sequence. Unknown where data say it."""
+    at = default
+    if call.input(position):
+        at = int(known(call.value(position)).item())
+        at += length if at < 0 else 0
+    if not 0 <= at <= length:
+        raise Unknown(f"place: expected one up to {length}, found {at}")
+    return at
 
 
-def _inserted(reader: Reader, proto: Any) -> list[str] | None:
-    found = _members(reader, proto)
-    at = None if found is None else _place(reader, proto, 2, len(found), len(found))
-    if found is None or at is None:
-        return None
-    return [*found[:at], *reader.elements([proto.input[1]]), *found[at:]]
+def _inserted(call: Call) -> list[str]:
+    found = call.members()
+    at = _place(call, 2, len(found), len(found))
+    return [*found[:at], *call.reader.elements([call.input(1)]), *found[at:]]
 
 
-def _erased(reader: Reader, proto: Any) -> list[str] | None:
-    found = _members(reader, proto)
-    at = None if not found else _place(reader, proto, 1, len(found) - 1, len(found))
-    return None if not found or at is None else [name for k, name in enumerate(found) if k != at]
+def _erased(call: Call) -> list[str]:
+    found = call.members()
+    at = _place(call, 1, len(found) - 1, len(found))
+    return [name for k, name in enumerate(found) if k != at]
 
 
-def _split(reader: Reader, proto: Any) -> list[Node] | None:
-    attributes, shape = reader.attributes(proto), reader.shape(proto.input[0])
-    if shape is None or not shape:
-        return None
-    axis = int(attributes.get("axis", 0)) % len(shape)
-    sizes: list[int] = [1] * shape[axis]
-    if len(proto.input) > 1 and proto.input[1]:
-        value = reader.value(proto.input[1])
-        if value is None or (value.ndim == 0 and int(value) < 1):
-            return None
+def _at(call: Call) -> list[str]:
+    found = call.members()
+    return [known((*found, None)[_place(call, 1, 0, len(found))])]
+
+
+def _split(call: Call) -> Sequence[str]:
+    x, shape = call.input(0), call.shape(call.input(0))
+    axis = call.number("axis", 0) % len(shape)
+    sizes = [1] * shape[axis]
+    if call.input(1):
+        value = known(call.value(1))
         sizes = [int(v) for v in value.ravel()]
         if value.ndim == 0:
             sizes = [min(sizes[0], shape[axis] - k) for k in range(0, shape[axis], sizes[0])]
-    squeezed = len(proto.input) < 2 and not attributes.get("keepdims", 1)
-    kind = reader.types[reader.scope[proto.input[0]]].tensor_type.elem_type
-    names = []
-    for k, size in enumerate(sizes):
-        left = shape[axis + 1 :] if squeezed else (size, *shape[axis + 1 :])
-        names.append(_fresh(reader, proto, f"part{k}", (*shape[:axis], *left), kind))
-    reader.sequences[reader.define(proto.output[0])] = tuple(names)
-    return [Node(name_of(proto), "Split", reader.elements(proto.input[:1]), tuple(names))]
+    squeezed = not call.input(1) and not call.number("keepdims", 1)
+    after = [shape[axis + 1 :] if squeezed else (size, *shape[axis + 1 :]) for size in sizes]
+    names = [call.put((*shape[:axis], *left), call.kind(x)) for left in after]
+    call.node("Split", [x], names)
+    return call.reader.elements(names)
 
 
-def _at(reader: Reader, proto: Any) -> list[Node] | None:
-    found = _members(reader, proto)
-    at = None if not found else _place(reader, proto, 1, 0, len(found))
-    if not found or at is None or at == len(found):
-        return None
-    reader.alias(proto.output[0], found[at])
-    return []
-
-
-def _length(reader: Reader, proto: Any) -> list[Node] | None:
-    found = _members(reader, proto)
-    if found is None:
-        return None
-    reader.alias(proto.output[0], _constant(reader, proto, "length", np.array(len(found))))
-    return []
-
-
-def _joined(reader: Reader, proto: Any) -> list[Node] | None:
-    found = _members(reader, proto)
-    shapes = [reader.tensors[name].shape for name in found or ()]
-    if not found or any(shape is None for shape in shapes):
-        return None
-    attributes, first = reader.attributes(proto), list(shapes[0] or ())
-    axis = int(attributes.get("axis", 0))
-    if attributes.get("new_axis", 0):
-        shape = _with_axis(tuple(first), axis, len(found))
+def _joined(call: Call) -> list[str]:
+    found, reader = call.members(), call.reader
+    shapes = [known(reader.tensors[name].shape) for name in found]
+    axis, first = call.number("axis", 0), list(shapes[0])
+    if call.number("new_axis", 0):
+        shape = _with_axis(shapes[0], axis, len(found))
     else:
-        first[axis] = sum((each or ())[axis] for each in shapes)
+        first[axis] = sum(each[axis] for each in shapes)
         shape = tuple(first)
-    reader.put(reader.define(proto.output[0]), shape, reader.types[found[0]].tensor_type.elem_type)
-    return [Node(name_of(proto), "Concat", tuple(found), (reader.scope[proto.output[0]],), {"axis": axis})]
+    made = reader.define(call.proto.output[0])
+    reader.put(made, shape, reader.kind(found[0]))
+    call.nodes.append(Node(name_of(call.proto), "Concat", tuple(found), (made,), {"axis": axis}))
+    return [made]
 
 
-def _same(reader: Reader, proto: Any) -> list[Node] | None:
+def _same(call: Call) -> list[str]:
     """What holds one thing, which is a sequence or an optional's."""
-    if not proto.input or not proto.input[0]:
-        return None
-    reader.alias(proto.output[0], reader.scope[proto.input[0]])
-    return []
+    return [call.reader.scope[known(call.input(0) or None)]]
 
 
-def _identity(reader: Reader, proto: Any) -> list[Node] | None:
+def _identity(call: Call) -> list[str]:
     """None of a tensor: it is a node then."""
-    return None if not proto.input or reader.scope[proto.input[0]] in reader.tensors else _same(reader, proto)
+    (held,) = _same(call)
+    if held in call.reader.tensors:
+        raise Unknown("input: expected a sequence, found a tensor")
+    return [held]
 
 
-def _optional(reader: Reader, proto: Any) -> list[Node] | None:
+def _optional(call: Call) -> list[str]:
     """An optional that holds nothing is the name of no tensor and no sequence."""
-    if proto.input and proto.input[0]:
-        return _same(reader, proto)
-    reader.define(proto.output[0])
-    return []
+    return _same(call) if call.input(0) else [call.reader.define(call.proto.output[0])]
 
 
-def _is_there(reader: Reader, proto: Any) -> list[Node] | None:
-    held = reader.scope[proto.input[0]] if proto.input and proto.input[0] else ""
-    value = np.array(held in reader.tensors or held in reader.sequences)
-    reader.alias(proto.output[0], _constant(reader, proto, "there", value))
-    return []
+def _is_there(call: Call) -> Sequence[str]:
+    held = call.reader.scope.get(call.input(0), "")
+    there = held in call.reader.tensors or held in call.reader.sequences
+    return call.reader.elements([call.constant(there)])
 
 
 WRITERS: dict[str, Writer] = {
-    "If": _if,
-    "Loop": _loop,
-    "Scan": _scan,
-    "SequenceEmpty": _sequence(lambda reader, proto: ()),
-    "SequenceConstruct": _sequence(lambda reader, proto: reader.elements(proto.input)),
+    "SequenceEmpty": _sequence(lambda call: ()),
+    "SequenceConstruct": _sequence(lambda call: call.reader.elements(call.proto.input)),
     "SequenceInsert": _sequence(_inserted),
     "SequenceErase": _sequence(_erased),
-    "SplitToSequence": _split,
-    "SequenceAt": _at,
-    "SequenceLength": _length,
-    "ConcatFromSequence": _joined,
-    "Identity": _identity,
-    "Optional": _optional,
-    "OptionalGetElement": _same,
-    "OptionalHasElement": _is_there,
+    "SplitToSequence": _sequence(_split),
+    "If": writer(_if),
+    "Loop": writer(_loop),
+    "Scan": writer(_scan),
+    "SequenceAt": writer(_at),
+    "SequenceLength": writer(lambda call: call.reader.elements([call.constant(len(call.members()))])),
+    "ConcatFromSequence": writer(_joined),
+    "Identity": writer(_identity),
+    "Optional": writer(_optional),
+    "OptionalGetElement": writer(_same),
+    "OptionalHasElement": writer(_is_there),
 }
 """Op -> what it is in nodes that compute."""

@@ -47,6 +47,7 @@ def _onnx() -> Any:
     try:
         import onnx
         import onnx.inliner
+        import onnx.reference
         import onnx.shape_inference
     except ImportError as error:
         raise InputError(

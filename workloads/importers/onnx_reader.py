@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.errors import InputError
-from workloads.importers import contraction
 from workloads.importers.contraction import einsum_shape
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import Body, ModelGraph, Node, Shape, Tensor
 from workloads.importers.uncounted import names as name_list
-from workloads.importers.vocabulary import SAME_AS
+from workloads.importers.vocabulary import COMPUTED, SAME_AS
 
 MAX_NODES = 1_000_000
+MAX_ELEMENTS = 4096
+"""Elements of a tensor whose value is followed."""
 INT64 = 7
 """ONNX's number of the type."""
 
@@ -71,7 +72,10 @@ class Reader:
         remarks = tuple(
             says.format(names=name_list(list(dict.fromkeys(who)))) for says, who in self.remarks.items()
         )
-        return ModelGraph(graph.name, nodes, self.tensors, names, outputs, remarks, called)
+        # A cache is handed in and out: a runtime gives both the same memory.
+        shapes = {self.tensors[name].shape for name in outputs}
+        states = frozenset(name for name in names if self.tensors[name].shape in shapes)
+        return ModelGraph(graph.name, nodes, self.tensors, names, outputs, remarks, called, states)
 
     def body(
         self, graph: Any, name: str, given: Sequence[str], held: dict[str, str] | None = None
@@ -122,7 +126,7 @@ class Reader:
                 raise InputError(
                     f"{self.file}: initializer {tensor.name!r}: expected sizes >= 0, found {shape}"
                 )
-            array = self._array(tensor) if np.prod(shape, dtype=float) <= contraction.MAX_ELEMENTS else None
+            array = self._array(tensor) if np.prod(shape, dtype=float) <= MAX_ELEMENTS else None
             self._check_place(tensor)
             self.put(self.define(tensor.name), shape, tensor.data_type, constant=True, value=array)
         for sparse in graph.sparse_initializer:
@@ -173,7 +177,7 @@ class Reader:
         """Let `name` mean a tensor that there is; what the file states of it counts where its shape is not known."""
         stated = self.stated_shape(name)
         if tensor in self.tensors and self.tensors[tensor].shape is None and stated is not None:
-            self.put(tensor, stated, self.types[tensor].tensor_type.elem_type)
+            self.put(tensor, stated, self.kind(tensor))
         self.scope[name] = tensor
 
     def node(self, proto: Any, newest: bool = False) -> list[Node]:
@@ -216,23 +220,39 @@ class Reader:
             raise InputError(f"{where}: expected new names of outputs, found {again or outputs!r} again")
 
     def _leaf(self, proto: Any) -> Node:
-        node = self.translate(proto)
-        try:
-            values = self._values(node)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(
-                f"{self.file}: node {node.name!r} ({node.op}): expected attributes of their types, found: {error}"
-            ) from None
-        graphs = graphs_of(proto)
+        node, graphs = self.translate(proto), graphs_of(proto)
+        self._check_attributes(proto, node.name)
         types = {} if graphs or node.op == "Einsum" else self._infer_shapes(proto)
         body = self._unknown_body(node, graphs) if graphs else None
+        values = self._values(node, proto, types)
         for i, name in enumerate(proto.output):
             if name:
-                value = values[i] if values and i < len(values) else None
-                self._output(self.define(name), types.get(name), value)
+                value = values[i] if i < len(values) else None
+                self._output(self.define(name), types.get(name), value, node.op == "Constant")
         if node.op == "Einsum":
             self._einsum(node)
         return replace(node, body=body)
+
+    def _check_attributes(self, proto: Any, name: str) -> None:
+        schema = self._schema(proto)
+        known = schema.attributes if schema is not None else {}
+        wrong = (
+            a.name for a in proto.attribute if a.name in known and a.type not in (0, known[a.name].type.value)
+        )
+        found = next(wrong, None)
+        if found is not None:
+            raise InputError(
+                f"{self.file}: node {name!r} ({op_of(proto)}): expected attributes of their types, found another of"
+                f" {found}"
+            )
+
+    def _schema(self, proto: Any) -> Any:
+        """What ONNX says of an op; None where it does not know it."""
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        try:
+            return self.onnx.defs.get_schema(proto.op_type, self.opsets.get(domain, 1), domain)
+        except self.onnx.defs.SchemaError:
+            return None
 
     def _einsum(self, node: Node) -> None:
         """Give the result of an Einsum its type and shape. ONNX says other shapes of axes of size 1, none of fewer axes
@@ -240,7 +260,7 @@ class Reader:
         shapes = [self.tensors[name].shape for name in node.inputs]
         given = [shape for shape in shapes if shape is not None]
         shape = einsum_shape(node.text("equation"), given) if len(given) == len(shapes) else None
-        self.put(node.outputs[0], shape, self.types[node.inputs[0]].tensor_type.elem_type)
+        self.put(node.outputs[0], shape, self.kind(node.inputs[0]))
 
     def _unknown_body(self, node: Node, graphs: list[Any]) -> Body:
         """The graphs inside a node of which nobody knows how often they run."""
@@ -266,16 +286,13 @@ class Reader:
         return Node(name, op or "unnamed", self.elements(inputs), outputs, self.attributes(proto))
 
     def attributes(self, proto: Any) -> dict[str, Any]:
-        """Attributes that are numbers, texts, lists of them, or tensors whose values are in the file."""
+        """Attributes that are numbers, texts or lists of them."""
         kinds = self.onnx.AttributeProto
         plain = (kinds.INT, kinds.FLOAT, kinds.STRING, kinds.INTS, kinds.FLOATS, kinds.STRINGS)
         found: dict[str, Any] = {}
         for attribute in proto.attribute:
             if attribute.type == kinds.TENSOR:
                 self._check_place(attribute.t)
-                value = self._array(attribute.t)
-                if value is not None:
-                    found[attribute.name] = value
             elif attribute.type in plain:
                 found[attribute.name] = self.onnx.helper.get_attribute_value(attribute)
         return found
@@ -290,54 +307,76 @@ class Reader:
         tensor = self.tensors.get(self.scope.get(name, ""))
         return None if tensor is None else tensor.shape
 
+    def kind(self, tensor: str) -> int:
+        """ONNX's number of the type of a tensor of the whole model."""
+        return int(self.types[tensor].tensor_type.elem_type)
+
     def stated_shape(self, name: str) -> Shape | None:
         """What the file states of the shape of an output that is still to be written."""
         return self._shape(self.stated.get(self.prefix + name))
 
-    def _values(self, node: Node) -> list[NDArray[Any]] | None:
-        if node.op == "Constant":
-            value = constant_value(node)
-            return None if value is None else [value]
+    def _values(self, node: Node, proto: Any, types: Mapping[str, Any]) -> list[NDArray[Any]]:
+        """What a node's outputs hold; none where that is not known, or not to be had cheaply."""
         known = [self.tensors[name] if name else None for name in node.inputs]
         if node.op in ("Shape", "Size") and known and known[0] is not None and known[0].shape is not None:
             shape = known[0].shape
             part = slice(node.integer("start", 0), node.attributes.get("end"))
             return [np.array(shape[part] if node.op == "Shape" else np.prod(shape, dtype=np.int64), np.int64)]
-        if any(tensor is not None and tensor.value is None for tensor in known) or not known:
-            return None
-        return contraction.evaluate(node, [t.value if t is not None else None for t in known], numpy_types())
+        shapes = [self._shape(types.get(name)) for name in proto.output if name]
+        if op_of(proto) not in COMPUTED or any(s is None or prod(s) > MAX_ELEMENTS for s in shapes):
+            return []
+        given = self._given(proto)
+        if any(value is None for value in given.values()) or any(map(self._is_beside, proto.attribute)):
+            return []
+        inputs, outputs = list(given), list(proto.output)
+        function = self.onnx.helper.make_function("", "f", inputs, outputs, [proto], self._imports())
+        try:
+            with np.errstate(all="ignore"):
+                found = self.onnx.reference.ReferenceEvaluator(function).run(None, given, {})
+        except Exception:  # arithmetic that ONNX refuses is not followed
+            return []
+        arrays = [np.asarray(value) for value in found]
+        return arrays if all(a.dtype != object and a.size <= MAX_ELEMENTS for a in arrays) else []
+
+    def _given(self, proto: Any) -> dict[str, NDArray[Any] | None]:
+        """What a node's inputs hold, by name; None where that is not known."""
+        given = {name: self.value(name) for name in proto.input if name}
+        if proto.op_type == "Range":  # ONNX's own definition of AffineGrid gives it lists of one number
+            given = {k: v.reshape(()) if v is not None and v.size == 1 else v for k, v in given.items()}
+        return given
+
+    def _imports(self) -> list[Any]:
+        return [self.onnx.helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
 
     def _infer_shapes(self, proto: Any) -> dict[str, Any]:
         """What ONNX says about a node's outputs; empty where it cannot say."""
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
         try:
-            schema = self.onnx.defs.get_schema(proto.op_type, self.opsets.get(domain, 1), domain)
             types = {name: self.types[self.scope[name]] for name in proto.input if name}
-            data = {}
-            for name in types:
-                value = self.value(name)
-                if value is not None and value.dtype != object:
-                    data[name] = self.onnx.numpy_helper.from_array(np.asarray(value), name)
-            opsets = [self.onnx.helper.make_opsetid(d, v) for d, v in self.opsets.items()]
+            known = {name: value for name, value in self._given(proto).items() if value is not None}
+            data = {name: self.onnx.numpy_helper.from_array(value, name) for name, value in known.items()}
+            types |= {
+                name: self.onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+                for name, tensor in data.items()
+            }
             found: dict[str, Any] = self.onnx.shape_inference.infer_node_outputs(
-                schema, proto, types, data, opset_imports=opsets, ir_version=self.model.ir_version
+                self._schema(proto),
+                proto,
+                types,
+                data,
+                opset_imports=self._imports(),
+                ir_version=self.model.ir_version,
             )
         except Exception:  # a node that ONNX refuses is priced by what the file states
             return {}
         return found
 
-    def _output(self, name: str, found: Any, value: NDArray[Any] | None) -> None:
-        stated = self.stated.get(name)
-        shape = value.shape if value is not None else self._shape(found)
-        shape = shape if shape is not None else self._shape(stated)
-        kind = next(
-            (t.tensor_type.elem_type for t in (found, stated) if t is not None and t.tensor_type.elem_type),
-            None,
-        )
-        if kind is None:
-            kind = INT64 if value is not None and value.dtype == np.int64 else 1
-        small = value is not None and value.size <= contraction.MAX_ELEMENTS
-        self.put(name, shape, kind, constant=value is not None, value=value if small else None)
+    def _output(self, name: str, found: Any, value: NDArray[Any] | None, constant: bool) -> None:
+        types = [type_ for type_ in (found, self.stated.get(name)) if type_ is not None]
+        shapes = (value.shape if value is not None else None, *map(self._shape, types))
+        shape = next((each for each in shapes if each is not None), None)
+        kinds = (type_.tensor_type.elem_type for type_ in types)
+        kind = next(filter(None, kinds), INT64 if value is not None and value.dtype == np.int64 else 1)
+        self.put(name, shape, kind, constant=constant or value is not None, value=value)
 
     def _shape(self, type_: Any) -> Shape | None:
         if type_ is None or not type_.tensor_type.HasField("shape"):
@@ -371,13 +410,19 @@ class Reader:
                 type_.tensor_type.shape.dim.add().dim_value = min(size, 2**62)
         self.types[name] = type_
 
+    def _is_beside(self, attribute: Any) -> bool:
+        """Whether the values of an attribute lie in another file."""
+        tensors = attribute.t, attribute.sparse_tensor.values, attribute.sparse_tensor.indices
+        return any(tensor.data_location == self.onnx.TensorProto.EXTERNAL for tensor in tensors)
+
     def _array(self, tensor: Any) -> NDArray[Any] | None:
         if tensor.data_location == self.onnx.TensorProto.EXTERNAL:
             return None
         try:
-            return self.onnx.numpy_helper.to_array(tensor)
+            found: NDArray[Any] = self.onnx.numpy_helper.to_array(tensor)
         except Exception:  # damaged or missing values: only the shape is needed
             return None
+        return None if found.dtype == object else found
 
 
 def op_of(proto: Any) -> str:
@@ -397,26 +442,6 @@ def graphs_of(proto: Any) -> list[Any]:
         for attribute in proto.attribute
         for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
     ]
-
-
-def constant_value(node: Node) -> NDArray[Any] | None:
-    """What a Constant holds; None where it is no plain tensor."""
-    for name, dtype in (("value_int", np.int64), ("value_ints", np.int64), ("value_float", np.float32)):
-        if name in node.attributes:
-            return np.asarray(node.attributes[name], dtype)
-    if "value_floats" in node.attributes:
-        return np.asarray(node.attributes["value_floats"], np.float32)
-    value = node.attributes.get("value")
-    return value if isinstance(value, np.ndarray) and value.dtype != object else None
-
-
-@lru_cache(maxsize=1)
-def numpy_types() -> dict[int, Any]:
-    """NumPy's type for the number of each type in the file."""
-    import onnx
-
-    numbers = onnx.helper.get_all_tensor_dtypes()
-    return {number: onnx.helper.tensor_dtype_to_np_dtype(number) for number in numbers}
 
 
 @lru_cache(maxsize=64)

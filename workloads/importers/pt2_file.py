@@ -52,30 +52,23 @@ def read(data: bytes, file: str, dimensions: Dimensions) -> ModelGraph:
         ) from None
 
 
+DAMAGED = zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError
+"""What reading an archive raises that is none, or damaged."""
+
+
 def _program(data: bytes, file: str) -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = [info.filename for info in archive.infolist()]
+            names = archive.namelist()
             found = [name for name in names if name.endswith(".json") and "/models/" in f"/{name}"]
             found += [name for name in names if name.endswith("serialized_exported_program.json")]
-            if not found:
-                raise InputError(
-                    f"{file}: expected a program written by torch.export.save, found none in the archive"
-                )
-            with archive.open(min(found)) as stream:
-                text = stream.read(MAX_GRAPH_BYTES + 1)
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        OSError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        ValueError,
-    ) as error:
-        if isinstance(error, InputError):
-            raise
+            text = archive.open(min(found)).read(MAX_GRAPH_BYTES + 1) if found else b""
+    except DAMAGED as error:
         raise InputError(f"{file}: expected a file written by torch.export.save, found: {error}") from None
+    if not found:
+        raise InputError(
+            f"{file}: expected a program written by torch.export.save, found none in the archive"
+        )
     if len(text) > MAX_GRAPH_BYTES:
         raise InputError(f"{file}: expected a graph of at most {MAX_GRAPH_BYTES} bytes, found more")
     try:
@@ -119,7 +112,16 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     missing = next((name for name in kept if name not in tensors), None)
     if missing is not None:
         raise InputError(f"{file}: expected a tensor called {missing!r}, found none")
-    return ModelGraph("", tuple(writer.nodes), tensors, (*given, *changed), kept, tuple(writer.remarks))
+    inputs, states = (*given, *changed), frozenset((*changed, *writer.storages.written))
+    return ModelGraph(
+        "",
+        tuple(writer.nodes),
+        tensors,
+        inputs,
+        kept,
+        tuple(writer.remarks),
+        states=states.intersection(inputs),
+    )
 
 
 def _on_states(written: list[str], tensors: Mapping[str, Tensor]) -> list[str]:
@@ -166,17 +168,11 @@ def _inputs(signature: Any) -> tuple[set[str], list[str]]:
 
 
 def _shape(sizes: Any, dimensions: Dimensions, where: str) -> Shape | None:
-    found: list[int] = []
-    for size in sizes:
-        value = (
-            size["as_int"]
-            if "as_int" in size
-            else _expression(size["as_expr"]["expr_str"], dimensions, where)
-        )
-        if value is None or type(value) is not int or value < 0:
-            return None
-        found.append(value)
-    return tuple(found)
+    found: list[Any] = [
+        each["as_int"] if "as_int" in each else _expression(each["as_expr"]["expr_str"], dimensions, where)
+        for each in sizes
+    ]
+    return None if any(type(size) is not int or size < 0 for size in found) else tuple(found)
 
 
 def _expression(text: str, dimensions: Dimensions, where: str) -> int | None:

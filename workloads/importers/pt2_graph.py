@@ -20,14 +20,12 @@ from typing import Any
 
 from workloads.errors import InputError
 from workloads.importers.aten import ALIASES, DROPPED, Call, Ref, node_of, targets_of
-from workloads.importers.aten_products import Tree, cheapest
 from workloads.importers.ir import Body, Node, Shape, Tensor, all_nodes
-from workloads.importers.work import products_of
+from workloads.importers.work import dearest
 
 MAX_DEPTH = 50
 """Graphs inside of graphs."""
 HIGHER_ORDER = "higher_order."
-CHAINS = frozenset({"linalg_multi_dot", "chain_matmul"})
 SLICING = frozenset({"scan", "map", "map_impl"})
 """Loops that run once for each slice of an operand."""
 LOOPS = SLICING | {"while_loop", "associative_scan"}
@@ -129,34 +127,13 @@ class Writer:
         )
         for name, target in zip(made, targets[len(targets) - len(made) :], strict=True):
             self.tensors[name] = replace(self.tensors[target], constant=False)
-        if call.op in CHAINS:
-            self._chain(call)
-        else:
-            self.nodes.append(node_of(call, self.tensors))
+        self.nodes.append(node_of(call, self.tensors))
         for target, output in zip(targets, call.outputs, strict=False):
             self.storages.write(target, output)
         shared = next(iter(call.arguments.values()), None)
         if not targets and call.op.removesuffix("_") in ALIASES and isinstance(shared, Ref):
             for output in call.outputs:
                 self.storages.share(output, shared.name)
-
-    def _chain(self, call: Call) -> None:
-        """The product of a list of matrices, in the cheapest order."""
-        (matrices,) = call.arguments.values()
-        tree = cheapest([self.tensors[matrix.name].shape or () for matrix in matrices])
-        self._product(tree, [matrix.name for matrix in matrices], call.outputs[0])
-
-    def _product(self, tree: Tree, matrices: list[str], output: str) -> str:
-        if isinstance(tree, int):
-            return matrices[tree]
-        inputs = [self._product(side, matrices, f"{output}.{at}") for at, side in enumerate(tree)]
-        first, second = (self.tensors[name] for name in inputs)
-        if output not in self.tensors:
-            self.tensors[output] = replace(
-                first, shape=(*(first.shape or ())[:-1], *(second.shape or ())[1:]), constant=False
-            )
-        self.nodes.append(Node(output, "MatMul", tuple(inputs), (output,)))
-        return output
 
     def _present(self, value: Any) -> Any:
         if isinstance(value, Ref):
@@ -194,18 +171,16 @@ class Writer:
     def _branches(self, call: Call, bodies: list[Inner], operands: list[Any]) -> list[str]:
         """The larger one is written; the constants of the other are held by the choice."""
         given = list(_flat(operands))
-        written: list[tuple[int, list[Node], list[str]]] = []
+        written: list[tuple[list[Node], list[str]]] = []
         for at, body in enumerate(bodies):
             pairs = zip(_inputs(body), given, strict=True)
             names = {inner: outer.name for inner, outer in pairs if inner and isinstance(outer, Ref)}
-            nodes, outputs = self._apart(body, names, f"{call.name}.{at}.")
-            gemms = [gemm for node in nodes for gemm in products_of(node, self._shape) or ()]
-            written.append((sum(gemm.macs for gemm in gemms), nodes, outputs))
-        _, nodes, outputs = max(written, key=lambda branch: branch[0])
+            written.append(self._apart(body, names, f"{call.name}.{at}."))
+        nodes, outputs = written[dearest([nodes for nodes, _ in written], self.tensors)]
         self.nodes += nodes
         self.remarks[f"{call.name} depends on data: counted as its branch of more products"] = None
         read = {name for node in all_nodes(nodes) for name in node.inputs}
-        others = (name for _, rest, _ in written for node in all_nodes(rest) for name in node.inputs)
+        others = (name for rest, _ in written for node in all_nodes(rest) for name in node.inputs)
         spared = dict.fromkeys(name for name in others if name in self.constants and name not in read)
         condition = [value.name for value in list(call.arguments.values())[:1] if isinstance(value, Ref)]
         for output, chosen in zip(call.outputs, outputs, strict=True):

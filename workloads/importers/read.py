@@ -15,7 +15,7 @@ from workloads.importers.ir import ModelGraph, all_nodes
 from workloads.importers.lower import clusters, lower
 from workloads.importers.uncounted import Uncounted, account, amount, counted, names, on_constants
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
-from workloads.importers.work import has_matrices, unknown_work, writes_a_part
+from workloads.importers.work import has_matrices, unknown_work
 from workloads.text import as_file_name, visible
 from workloads.workload import Op, Workload, check
 
@@ -100,12 +100,12 @@ def convert(
     parts = {
         op.name: size
         for op, (head, *_), size in zip(net, ops, sizes, strict=True)
-        if writes_a_part(head, folded)
+        if not folded.copied.isdisjoint(head.outputs)
     }
     if sum(parts.values()) * 100 > sum(sizes):
         remarks.append(
-            f"{counted(len(parts), 'op')} put a few elements into a larger tensor ({names(list(parts))}): all of it"
-            " counts as read and written"
+            f"{counted(len(parts), 'op')} put a few elements into a copy of a larger tensor ({names(list(parts))}): all"
+            " of it counts as read and written"
         )
     total = sum(op.weight_bytes for op in net)
     if lowered.copied_bytes * 100 > total:

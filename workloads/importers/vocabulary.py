@@ -6,195 +6,178 @@ kind: the passes of a plain implementation, 1 for what one instruction does, 4 f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 from workloads.importers.ir import Node
 from workloads.zoo.vector_ops import VECTOR_OPS
 
-VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "BitCast"})
+Key = TypeVar("Key")
+
+
+def words(text: str) -> frozenset[str]:
+    """The names in a text."""
+    return frozenset(text.split())
+
+
+def by_name(table: Mapping[Key, str]) -> dict[str, Key]:
+    """A key for each name, of texts with several names."""
+    return {name: key for key, names in table.items() for name in names.split()}
+
+
+VIEWS = words("Reshape Flatten Squeeze Unsqueeze Identity Dropout Expand BitCast")
 """Ops whose output is their first input in another shape: no bytes move."""
 
-PARTS = frozenset({"Slice", "Split", "Select"})
+PARTS = words("Slice Split Select")
 """Ops whose outputs are parts of their first input: a consumer reads only its part."""
 
-QUANTISERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+QUANTISERS = words("QuantizeLinear DequantizeLinear")
 """Their scales and zero points are stored beside the numbers."""
 
 CASTS = QUANTISERS | {"Cast"}
-
-CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "DeformConv"})
-PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Attention"})
+CONVOLUTIONS = words("Conv ConvTranspose DeformConv")
+PRODUCTS = words("MatMul Gemm Einsum Attention")
 RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4}
 """Gates of a recurrent cell."""
 
-SETTINGS = {
-    "Reshape": (1,),
-    "Expand": (1,),
-    "Tile": (1,),
-    "Pad": (1, 2, 3),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "Squeeze": (1,),
-    "Unsqueeze": (1,),
-    "Clip": (1, 2),
-    "TopK": (1,),
-    "Resize": (1, 2, 3),
-    "Upsample": (1,),
-    "OneHot": (1, 2),
-    "Dropout": (1, 2),
-    "ReduceMean": (1,),
-    "ReduceSum": (1,),
-    "ReduceMax": (1,),
-    "ReduceMin": (1,),
-    "ReduceProd": (1,),
-    "ReduceL1": (1,),
-    "ReduceL2": (1,),
-    "ReduceLogSum": (1,),
-    "ReduceLogSumExp": (1,),
-    "ReduceSumSquare": (1,),
-    "CumSum": (1,),
-    "CumProd": (1,),
-    "CenterCropPad": (1,),
-    "Col2Im": (1, 2),
-    "MaxUnpool": (2,),
-    "ReverseSequence": (1,),
-    "LSTM": (4,),
-    "GRU": (4,),
-    "RNN": (4,),
-}
+SETTINGS = by_name(
+    {
+        (
+            1,
+        ): "Reshape Expand Tile Split Squeeze Unsqueeze TopK Upsample ReduceMean ReduceSum ReduceMax ReduceMin "
+        "ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare CumSum CumProd CenterCropPad "
+        "ReverseSequence",
+        (2,): "MaxUnpool",
+        (4,): "LSTM GRU RNN",
+        (1, 2): "Clip OneHot Dropout Col2Im",
+        (1, 2, 3): "Pad Resize",
+        (1, 2, 3, 4): "Slice",
+    }
+)
 """Inputs that say how an op works: they are part of the op, and no data."""
 
 ELEMENTWISE: dict[str, int] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "PRelu"), VECTOR_OPS["add"]),
-    **dict.fromkeys(("Neg", "Abs", "Floor", "Ceil", "Round", "Sign", "Not", "BitwiseNot"), 1),
-    **dict.fromkeys(("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"), 1),
-    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsNaN", "IsInf"), 1),
     **dict.fromkeys(CASTS, VECTOR_OPS["cast"]),
     "DynamicQuantizeLinear": 2 + VECTOR_OPS["cast"],
-    "RotaryEmbedding": 3,
     "Where": VECTOR_OPS["mask"],
-    "Mod": 1,
-    "Reciprocal": 1,
-    "Sqrt": 1,
-    **dict.fromkeys(("Pow", "Exp", "Log", "Erf", "Sin", "Cos", "Tan", "Sinh", "Cosh"), 4),
-    **dict.fromkeys(("Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh"), 4),
+    **by_name(
+        {
+            1: "Neg Abs Floor Ceil Round Sign Not BitwiseNot And Or Xor BitwiseAnd BitwiseOr BitwiseXor BitShift "
+            "Equal Greater GreaterOrEqual Less LessOrEqual IsNaN IsInf Mod Reciprocal Sqrt",
+            3: "RotaryEmbedding",
+            4: "Pow Exp Log Erf Sin Cos Tan Sinh Cosh Asin Acos Atan Asinh Acosh Atanh",
+        }
+    ),
 }
 """Op type -> element operations an output element."""
 
 ACTIVATIONS: dict[str, int] = {
     "Relu": VECTOR_OPS["relu"],
     "Clip": VECTOR_OPS["relu6"],
-    "LeakyRelu": 2,
-    "ThresholdedRelu": 2,
-    "HardSigmoid": 3,
-    "HardSwish": 4,
-    "Softsign": 3,
-    "Shrink": 2,
     "Tanh": VECTOR_OPS["tanh"],
-    "Sigmoid": 4,
-    "Softplus": 4,
-    "Elu": 4,
-    "Selu": 4,
-    "Celu": 4,
-    "Mish": 8,
-    "Swish": 5,
-    "SwiGLU": 6,
     "Gelu": VECTOR_OPS["gelu"],
+    **by_name(
+        {
+            2: "LeakyRelu ThresholdedRelu Shrink",
+            3: "HardSigmoid Softsign",
+            4: "HardSwish Sigmoid Softplus Elu Selu Celu",
+            5: "Swish",
+            6: "SwiGLU",
+            8: "Mish",
+        }
+    ),
 }
 """As `ELEMENTWISE`, for activation functions."""
 
 NORMS: dict[str, int] = {
     "BatchNormalization": 2,
-    **dict.fromkeys(
-        (
-            "LayerNormalization",
-            "SimplifiedLayerNormalization",
-            "RMSNormalization",
-            "InstanceNormalization",
-            "GroupNormalization",
-            "LpNormalization",
-            "MeanVarianceNormalization",
-            "LRN",
-        ),
-        VECTOR_OPS["layernorm"],
+    **by_name(
+        {
+            VECTOR_OPS["layernorm"]: "LayerNormalization SimplifiedLayerNormalization RMSNormalization "
+            "InstanceNormalization GroupNormalization LpNormalization MeanVarianceNormalization LRN"
+        }
     ),
 }
 
-SOFTMAXES = dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), VECTOR_OPS["softmax"])
-TRANSFORMS = frozenset({"DFT", "STFT"})
+SOFTMAXES = by_name({VECTOR_OPS["softmax"]: "Softmax LogSoftmax Hardmax"})
+TRANSFORMS = words("DFT STFT")
 """Fourier transforms: of n points, in pairs of real and imaginary part, 5 n log2 n operations."""
-POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
-SAMPLERS = {"GridSample": 8, "RoiAlign": 8, "MaxRoiPool": 8}
+POOLS = words("MaxPool AveragePool LpPool")
+SAMPLERS = by_name({8: "GridSample RoiAlign MaxRoiPool"})
 """As `ELEMENTWISE`, for ops that interpolate at places that data say: four neighbours, a product and a sum each."""
-LOOKUPS = frozenset({"Gather", "GatherElements", "GatherND"})
+LOOKUPS = words("Gather GatherElements GatherND")
 """Ops that read elements of their first input at places that another one says."""
-GLOBAL_POOLS = frozenset({"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"})
-REDUCTIONS = frozenset(
-    {
-        "ReduceMean",
-        "ReduceSum",
-        "ReduceMax",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "ReduceSumSquare",
-        "ArgMax",
-        "ArgMin",
-    }
+GLOBAL_POOLS = words("GlobalAveragePool GlobalMaxPool GlobalLpPool")
+REDUCTIONS = words(
+    "ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
+    "ReduceSumSquare ArgMax ArgMin"
 )
 
-MOVERS: dict[str, str] = {
-    "Transpose": "transpose",
-    "Concat": "concat",
-    "Slice": "split",
-    "Split": "split",
-    "Select": "split",
-    **dict.fromkeys(VIEWS, "reshape"),
-    "Gather": "split",
-    "GatherElements": "split",
-    "GatherND": "split",
-    "Compress": "split",
-    "CenterCropPad": "split",
-    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND", "TensorScatter", "Col2Im"), "other"),
-    **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression", "MaxUnpool"), "other"),
-    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "other"),
-    **dict.fromkeys(("Bernoulli", "Multinomial"), "other"),
-    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"), "other"),
-    "ReverseSequence": "other",
-    "Pad": "other",
-    "Tile": "other",
-    "Resize": "upsample",
-    "Upsample": "upsample",
-    "DepthToSpace": "transpose",
-    "SpaceToDepth": "transpose",
-    "Constant": "other",
-    "ConstantOfShape": "other",
-    "Range": "other",
-    "EyeLike": "other",
-    "Shape": "other",
-    "Size": "other",
-    "Trilu": "elementwise",
-    "CumSum": "reduce",
-    "CumProd": "reduce",
-    "NegativeLogLikelihoodLoss": "reduce",
-    "SoftmaxCrossEntropyLoss": "reduce",
-    "OneHot": "embedding",
-    "TopK": "other",
-}
+MOVERS = by_name(
+    {
+        "transpose": "Transpose DepthToSpace SpaceToDepth",
+        "concat": "Concat",
+        "split": "Slice Split Select Gather GatherElements GatherND Compress CenterCropPad",
+        "reshape": " ".join(VIEWS),
+        "upsample": "Resize Upsample",
+        "elementwise": "Trilu",
+        "reduce": "CumSum CumProd NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
+        "embedding": "OneHot",
+        "other": "Scatter ScatterElements ScatterND TensorScatter Col2Im NonZero Unique NonMaxSuppression MaxUnpool "
+        "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial BlackmanWindow "
+        "HammingWindow HannWindow MelWeightMatrix ReverseSequence Pad Tile Constant ConstantOfShape Range EyeLike "
+        "Shape Size TopK",
+    }
+)
 """Ops that move elements, one operation an element, and their kinds."""
 
-FUSABLE = frozenset(ELEMENTWISE) | frozenset(ACTIVATIONS) | {"BatchNormalization"}
+PASSES = {**ELEMENTWISE, **ACTIVATIONS, **NORMS, **SOFTMAXES, **SAMPLERS}
+"""As `ELEMENTWISE`, for all ops of which an output element takes as many."""
+
+KINDS: dict[str, str] = {
+    **MOVERS,
+    **dict.fromkeys(CONVOLUTIONS, "conv"),
+    **dict.fromkeys(PRODUCTS, "matmul"),
+    **dict.fromkeys(RECURRENT, "recurrent"),
+    **dict.fromkeys(NORMS, "norm"),
+    **dict.fromkeys(SOFTMAXES, "softmax"),
+    **dict.fromkeys(ACTIVATIONS, "activation"),
+    **dict.fromkeys(ELEMENTWISE, "elementwise"),
+    **dict.fromkeys((*POOLS, *GLOBAL_POOLS, *SAMPLERS), "pool"),
+    **dict.fromkeys(REDUCTIONS, "reduce"),
+    **dict.fromkeys(TRANSFORMS, "other"),
+}
+"""Known op -> its kind, of `workloads.workload.KINDS`, as far as the op alone says it."""
+
+_SCATTERED = ((0, 0, -1),)
+PLACED: dict[str, tuple[tuple[int, int, int], ...]] = {
+    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), _SCATTERED),
+    "TensorScatter": ((0, 0, 1),),
+    "Attention": ((1, 4, 1), (2, 5, 2)),
+}
+"""Ops that put elements into a tensor that is there: (output, input that it was before, input that is put in), each."""
+
+COMPUTED = words(
+    "Add Sub Mul Div Max Min Mod Pow Equal Less LessOrEqual Greater GreaterOrEqual And Or Not Where Identity Neg Abs "
+    "Floor Ceil Round Sqrt Cast ReduceProd ReduceSum ReduceMax ReduceMin Concat Gather Transpose Squeeze Unsqueeze "
+    "Reshape Slice Split Range Expand ConstantOfShape Constant"
+)
+"""What models compute shapes, masks and indices with: harmless ops, whose results on small constants are followed."""
+
+FUSABLE = frozenset({*ELEMENTWISE, *ACTIVATIONS, "BatchNormalization"})
 """What can be the tail of an op before it."""
 
 HEADS = CONVOLUTIONS | PRODUCTS | FUSABLE | frozenset(NORMS)
 """What can have a tail: what computes its output element by element in an accumulator or a vector register."""
 
-LEAST_INPUTS: dict[str, int] = {
-    **dict.fromkeys(("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather"), 2),
-    **dict.fromkeys(("Attention", "DeformConv", *RECURRENT), 3),
-    **dict.fromkeys(("Constant", "ConstantOfShape", "Range", "EyeLike", "RandomNormal", "RandomUniform"), 0),
-}
+LEAST_INPUTS = by_name(
+    {
+        0: "Constant ConstantOfShape Range EyeLike RandomNormal RandomUniform",
+        2: "Conv ConvTranspose MatMul Gemm Gather",
+        3: "Attention DeformConv RNN GRU LSTM",
+    }
+)
 """Inputs that an op cannot do without; 1 for all other known ops."""
 
 SAME_AS: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -206,20 +189,7 @@ SAME_AS: dict[str, tuple[str, tuple[int, ...]]] = {
 
 def is_known(op: str) -> bool:
     """Whether an op's work is known; others are priced as movers of data."""
-    return any(
-        op in each
-        for each in (
-            HEADS,
-            RECURRENT,
-            SOFTMAXES,
-            TRANSFORMS,
-            POOLS,
-            SAMPLERS,
-            GLOBAL_POOLS,
-            REDUCTIONS,
-            MOVERS,
-        )
-    )
+    return op in KINDS
 
 
 def data_of(node: Node) -> list[str]:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import prod
 
 from workloads.importers.contraction import agree, as_one, contract, einsum, matmul, summed
 from workloads.importers.fold import Folded
-from workloads.importers.ir import Node, Shape
+from workloads.importers.ir import Node, Shape, Tensor
 from workloads.importers.vocabulary import (
-    ACTIVATIONS,
     CONVOLUTIONS,
-    ELEMENTWISE,
     GLOBAL_POOLS,
+    KINDS,
     LOOKUPS,
     MOVERS,
-    NORMS,
+    PASSES,
     POOLS,
     PRODUCTS,
     RECURRENT,
     REDUCTIONS,
-    SAMPLERS,
-    SOFTMAXES,
     TRANSFORMS,
     is_known,
 )
@@ -64,24 +61,13 @@ def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
     if op in REDUCTIONS or op in GLOBAL_POOLS:
         spatial = is_image(node.inputs[0]) and len(tensors[node.outputs[0]].shape or ()) in (2, 4)
         return "pool" if spatial or op in GLOBAL_POOLS else "reduce"
-    for members, kind in (
-        (RECURRENT, "recurrent"),
-        (NORMS, "norm"),
-        (SOFTMAXES, "softmax"),
-        (ACTIVATIONS, "activation"),
-        (ELEMENTWISE, "elementwise"),
-        (POOLS, "pool"),
-        (SAMPLERS, "pool"),
-    ):
-        if op in members:
-            return kind
-    return MOVERS.get(op, "other")
+    return KINDS.get(op, "other")
 
 
 def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
     """Element operations of one node of those that run as one op."""
     tensors, op = folded.graph.tensors, node.op
-    outputs = sum(tensors[name].elements for name in node.outputs if name)
+    outputs = sum(folded.written(name) for name in node.outputs if name)
     inputs = max((tensors[name].elements for name in node.inputs if name), default=0)
     if node.body is not None:
         return node.body.times * sum(vector_ops(each, (each,), folded) for each in node.body.nodes)
@@ -89,9 +75,8 @@ def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
         return _beside_products(node, folded)
     if is_bias(node, cluster, folded):
         return 0
-    for table in (ELEMENTWISE, ACTIVATIONS, NORMS, SOFTMAXES, SAMPLERS):
-        if op in table:
-            return table[op] * outputs
+    if op in PASSES:
+        return PASSES[op] * outputs
     if op in TRANSFORMS:
         return (
             5 * outputs // 2 * max(1, max(folded.shape_of(node.outputs[0])[:-1], default=1).bit_length() - 1)
@@ -218,6 +203,19 @@ def products_of(node: Node, shape: ShapeOf) -> list[Gemm] | None:
         return None
 
 
+def dearest(branches: Sequence[Sequence[Node]], tensors: Mapping[str, Tensor]) -> int:
+    """Which of several lists of nodes has the most products; of equal ones that which reads the most."""
+
+    def work(nodes: Sequence[Node]) -> tuple[int, int]:
+        found = (products_of(node, lambda name: tensors[name].shape or ()) or () for node in nodes)
+        read = (name for node in nodes for name in node.inputs if name)
+        return sum(gemm.macs for gemms in found for gemm in gemms), sum(
+            tensors[name].elements for name in read
+        )
+
+    return max(range(len(branches)), key=lambda at: work(branches[at]))
+
+
 def unknown_work(node: Node, folded: Folded, guessed: Container[str]) -> list[str]:
     """What of a node nobody can count: its op, or those inside a loop; `guessed` are tensors of unknown shape."""
     if node.body is not None:
@@ -247,18 +245,6 @@ def has_matrices(node: Node, folded: Folded, guessed: Container[str]) -> bool:
     shapes = [(folded.is_constant(name), folded.shape_of(name)) for name in node.inputs if name]
     matrices = [constant for constant, shape in shapes if sum(size > 1 for size in shape) > 1]
     return any(matrices) or len(matrices) > 1
-
-
-PART_WRITERS = frozenset({"Scatter", "ScatterElements", "ScatterND", "TensorScatter"})
-
-
-def writes_a_part(node: Node, folded: Folded) -> bool:
-    """Whether a node puts new elements, at most half of all, into a tensor that is there: a row into a cache, say."""
-    tensors = folded.graph.tensors
-    if node.op in PART_WRITERS:
-        return 2 * tensors[node.inputs[-1]].elements <= tensors[node.outputs[0]].elements
-    caches = [tensors[name].elements for name in node.outputs[1:] if name] if node.op == "Attention" else []
-    return max(caches, default=0) >= 2 * tensors[node.input(1)].elements if caches else False
 
 
 def _convolution(node: Node, shape: ShapeOf) -> list[Gemm]:

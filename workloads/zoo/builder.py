@@ -237,34 +237,6 @@ class Builder:
             window=Window((factor, factor), factor, 0, 1, 1),
         )
 
-    def transposed_conv(
-        self,
-        name: str,
-        x: Tensor,
-        channels: int,
-        kernel: int,
-        stride: int,
-        pad: int,
-        *,
-        more: int = 0,
-        act: str = "",
-    ) -> Tensor:
-        """Transposed convolution with bias whose tiles overlap: (size - 1) x stride + kernel - 2 x pad + more."""
-        width, height, depth = x.shape
-        least = kernel - 2 * pad + more
-        ofm = ((width - 1) * stride + least, (height - 1) * stride + least, channels)
-        cols = channels * kernel * kernel
-        return self.add(
-            name,
-            "conv",
-            [x],
-            ofm,
-            weights=depth * cols + channels,
-            gemm=Gemm(1, self.batch * width * height, cols, depth),
-            vector_ops=VECTOR_OPS[act] * self.batch * prod(ofm),
-            window=Window((kernel, kernel), stride, pad, 1, 1),
-        )
-
     def max_pool(
         self, name: str, x: Tensor, kernel: int, stride: int, pad: int = 0, *, ceil: bool = False
     ) -> Tensor:

@@ -158,6 +158,27 @@ def split(seed: int = 0) -> Split:
             return Split(*map(tuple, parts))
 
 
+ALIKE = {"small residual": "resnet", "wide residual": "resnet"}
+BY_NAME = {
+    "resnet": "resnet",
+    "vgg": "plain",
+    "alexnet": "plain",
+    "mobilenet": "mobile",
+    "unet": "segmentation",
+    "bert": "transformer",
+    "gpt2": "transformer",
+}
+"""Families that are of one kind, and families of networks that are not among the 87, by the beginnings of names."""
+
+
+def family_of(workload: str) -> str:
+    """The family of a network, of one that is unknown here itself: networks of one family are no independent trials."""
+    name = workload.partition(":")[0]
+    if name in MCM87:
+        return ALIKE.get(MCM87[name].family, MCM87[name].family)
+    return next((family for prefix, family in BY_NAME.items() if name.startswith(prefix)), name)
+
+
 MCM87_NAME = "mcm87"
 
 

@@ -64,9 +64,9 @@ def first_population(
     )
     ranking = parts.ranking
     if ranking is not None:
-        decisions = replace(
-            decisions, places=ranking.places, feature_names=ranking.names, repaired=ranking.placer.repaired
-        )
+        placer = ranking.placer
+        repaired = None if placer.by_key else placer.repaired
+        decisions = replace(decisions, places=ranking.places, feature_names=ranking.names, repaired=repaired)
     start: list[Genome] = []
     if init is not None and evolution.boltzmann_count < evolution.population:
         start.append(Network(init))

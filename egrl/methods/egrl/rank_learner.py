@@ -47,25 +47,26 @@ class RankLearner:
     ) -> None:
         """For the first problem of `context`.
 
-        It begins with `init`, weights float32 [P] of the population's kind of network, if they are those of a rule or
-        of a context network; else with the shipped network, or with a random one where none ships for such features.
+        Its network is of the population's kind, or a context network where that is a linear rule. It begins with
+        `init`, weights float32 [P] of the population's kind; else with the shipped network, or the best of the shipped
+        rules and a random network beside it.
         """
         self.config, self._context, self._ranking = config, context, ranking
         self.per_round = config.rank.per_round
         own, first = _first_network(config, ranking, init, rng)
         self._rankers = Rankers(own, ranking.names, ranking.places.shape[1])
-        self._training = ScoreGradient(self._module(own.width, first), config.rank.training)
+        self._training = ScoreGradient(self._module(own, first), config.rank.training)
         self._least = 1.0  # cost over the baseline's
         self._asked = 0
         self._draws: Draws | None = None
         self._metrics: dict[str, float] = {}
 
-    def _module(self, width: int, init: Weights | None) -> RankingModule:
+    def _module(self, network: NetworkConfig, init: Weights | None) -> RankingModule:
         """The network in torch, with weights as drawn if there are no others."""
         names, places = self._ranking.names, self._ranking.places
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(self._context.generator("learner weights").integers(2**63)))
-            module = RankingModule(names, places.shape[1], width)
+            module = RankingModule(names, places.shape[1], network)
         module.see([places])
         if init is not None:
             module.begin_with(init, self._rankers.weight_format)
@@ -75,7 +76,7 @@ class RankLearner:
         """Its own mapping, if the count is odd, and mirrored pairs, each as it is placed: even if it ran before."""
         self._asked, found = len(keys), []
         if self._asked % 2:
-            found.append(self._rankers.scores(self._weights()[None], self._ranking.places, None))
+            found.append(self._rankers.scores(self._weights()[None], self._ranking.places))
         self._draws = self._drawn(self._asked)
         if self._draws is not None:
             found.append((self._draws.scores, self._draws.free_share))
@@ -148,14 +149,13 @@ def _first_network(
 ) -> tuple[NetworkConfig, Weights | None]:
     """The kind of network that the learner trains, and its first weights, None if they are to be drawn."""
     heads, population = ranking.places.shape[1], ranking.network
-    alike = population.name == CONTEXT
+    alike = population.name != LINEAR
     own = population if alike else NetworkConfig(name=CONTEXT, width=config.rank.width)
-    if init is not None and alike:
-        return own, init
-    if init is not None and population.name == LINEAR:
-        return own, Rankers(own, ranking.names, heads).of_rule(init, rng)
-    # The weights of a network over the graph are of no use here.
+    if init is not None:
+        return own, init if alike else Rankers(own, ranking.names, heads).of_rule(init, rng)
     found = network(ranking.names, heads) if config.rank.shipped else None
     if found is not None and (not alike or own == found.rankers.config):
         return found.rankers.config, found.weights
+    if config.rank.shipped and (rules := ranking.shipped()):
+        return own, Rankers(own, ranking.names, heads).of_rule(rules[0], rng)
     return own, None

@@ -13,7 +13,7 @@ from egrl.methods.egrl.config import Readout
 from hwsim.capabilities import HasPlacer
 from hwsim.placing import Placer
 from hwsim.problem import Mapping16, Problem
-from policies.network import AUTO, CONTEXT, GRAPH_UNET, LINEAR, NetworkConfig
+from policies.network import AUTO, GRAPH_UNET, LINEAR, RANKING_ONLY, NetworkConfig
 from policies.places import Places
 from policies.ranker import Rankers
 from policies.shipped import rules
@@ -80,7 +80,7 @@ def network_of(problem: Problem, network: NetworkConfig, ranking: Ranking | None
     """The network in use. InputError if it is one that ranks, and nothing places by its scores."""
     if ranking is not None:
         return ranking.network
-    if network.name in (LINEAR, CONTEXT):
+    if network.name in RANKING_ONLY:
         raise InputError(
             f"method.network.name: expected a network over the graph, found {network.name}: in {problem.about.name}"
             " nothing places by its scores with this method.readout"

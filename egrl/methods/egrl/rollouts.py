@@ -95,7 +95,7 @@ class Rollouts:
             if not len(rows):
                 continue
             if encoding == "network":
-                scores, share = population.scores(self._observation, members[rows])
+                scores, share = population.scores(members[rows])
                 mapping[rows] = self._new(ranking, finite(scores), share)
             else:
                 odds = population.probabilities(self._observation, members[rows])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 from egrl.core.archive import Archive
 from egrl.methods.profile_model.accesses import readable
 from egrl.methods.profile_model.config import ProfileModelConfig
-from egrl.methods.profile_model.data import Measured
-from egrl.methods.profile_model.op_times import OpTimesModel
 from hwsim.capabilities import HasParts
 from hwsim.problem import Floats, Mapping16, Problem
+
+if TYPE_CHECKING:
+    from egrl.methods.profile_model.data import Measured
+
+MOST_TERMS = 6000
+"""Of a block, for a model of terms: what is learned is inverted, which takes the cube of their number."""
 
 
 class Belief(Protocol):
@@ -64,13 +68,24 @@ class ProfileModel(Protocol):
         """The inverse of `state_dict`."""
 
 
-def profile_model_of(problem: Problem, config: ProfileModelConfig) -> ProfileModel | None:
-    """The profile model of op times or of terms, whichever the problem's parts are; None if they are neither."""
+def learnable(problem: Problem) -> bool:
+    """True if a profile model can learn the problem: its parts are times of ops, or sums of terms that are not many."""
     if readable(problem):
-        return OpTimesModel(problem, config)
-    if not isinstance(problem, HasParts) or problem.parts.terms is None:
-        return None
-    from egrl.methods.profile_model.terms import MOST_TERMS, TermsModel
+        return True
+    terms = problem.parts.terms if isinstance(problem, HasParts) else None
+    return terms is not None and bool(np.bincount(terms.block).max() <= MOST_TERMS)
 
-    few = np.bincount(problem.parts.terms.block).max() <= MOST_TERMS
-    return TermsModel(problem.parts, problem.parts.terms, len(problem.space.nodes), config) if few else None
+
+def profile_model_of(problem: Problem, config: ProfileModelConfig) -> ProfileModel | None:
+    """The profile model of op times or of terms, whichever the problem's parts are; None if it is not `learnable`."""
+    if not learnable(problem):
+        return None
+    if readable(problem):
+        from egrl.methods.profile_model.op_times import OpTimesModel
+
+        return OpTimesModel(problem, config)
+    from egrl.methods.profile_model.terms import TermsModel
+
+    assert isinstance(problem, HasParts)
+    assert problem.parts.terms is not None
+    return TermsModel(problem.parts, problem.parts.terms, len(problem.space.nodes), config)

@@ -31,8 +31,6 @@ from hwsim.problem import Floats, Mapping16
 
 LEAST = 4
 """Different mappings with profiles from which it begins to learn."""
-MOST_TERMS = 6000
-"""Of a block: what is learned is inverted, which takes the cube of their number."""
 SPREAD = (1.0, 0.3)
 """Prior standard deviation of a term as a share of its mean, for terms of group 0 and of all others."""
 PART_NOISE, PART_WEIGHT = 0.05, 10.0

@@ -8,6 +8,8 @@ from typing import Annotated
 from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
+from policies.network import CONTEXT, NetworkConfig
+
 
 @dataclass(frozen=True)
 class ScoreGradientConfig:
@@ -37,8 +39,8 @@ class ScoreGradientConfig:
 class RankConfig:
     """Settings of rank."""
 
-    width: Annotated[int, Ge(4), Le(4096), Doc("units of each of the two hidden layers, a multiple of 4")] = (
-        48
+    network: Annotated[NetworkConfig, Doc("what ranks; any network that `egrl` takes")] = field(
+        default_factory=lambda: NetworkConfig(name=CONTEXT, width=48)
     )
     tasks: Annotated[int, Ge(1), Doc("problems a round, if there are so many")] = 24
     samples: Annotated[int, Ge(2), Le(10_000), Doc("mappings of each problem a round, an even number")] = 24

@@ -87,12 +87,14 @@ class ScoreGradient:
         return min(self.rounds / self.config.rounds, 1.0)
 
     def begin(self, given: Sequence[Places], samples: int, rng: np.random.Generator) -> list[Draws]:
-        """What is to be placed of each of some problems, which have equal numbers of memories: `samples` // 2 pairs."""
+        """What is to be placed of each of some problems: `samples` // 2 pairs."""
         scores, free = self._said = self.module(self._blurred(Batch.of(given), rng))
         found, row = [], 0
         for places, own in zip(given, free.detach().numpy(), strict=True):
-            end = row + len(places.node)
-            found.append(self._draws(scores.detach().numpy()[row:end], float(own), samples // 2, rng))
+            shape = places.rows.shape[:2]
+            end = row + shape[0] * shape[1]
+            mine = scores.detach().numpy()[row:end].reshape(shape)
+            found.append(self._draws(mine, float(own), samples // 2, rng))
             row = end
         return found
 
@@ -102,7 +104,7 @@ class ScoreGradient:
             return batch
         features = self.module.coefficients.shape[2]
         inputs = batch.inputs.clone()
-        seen = inputs[:, :, :features]
+        seen = inputs[:, :features]
         noise = torch.from_numpy(rng.standard_normal(seen.shape, dtype=np.float32))
         seen += self.config.input_noise * noise * self.module.spread[:features] * (seen != 0)
         return replace(batch, inputs=inputs)
@@ -123,7 +125,7 @@ class ScoreGradient:
         slopes, free_slopes = zip(
             *(self._slopes(own, loss) for own, loss in zip(draws, losses, strict=True)), strict=True
         )
-        surrogate = (scores * torch.from_numpy(np.concatenate(slopes))).sum()
+        surrogate = (scores * torch.from_numpy(np.concatenate([s.reshape(-1) for s in slopes]))).sum()
         surrogate = surrogate + (free * torch.tensor(free_slopes, dtype=torch.float32)).sum()
         self._adam.param_groups[0]["lr"] = _between(self.config.first_rate, self.config.last_rate, self._done)
         self._adam.zero_grad()

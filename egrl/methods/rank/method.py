@@ -23,13 +23,10 @@ from egrl.methods.rank.config import RankConfig
 from egrl.methods.rank.gradient import Draws, ScoreGradient, regret, relative_cost
 from hwsim.capabilities import HasPlacer
 from hwsim.problem import Evaluation, Problem
-from policies.network import CONTEXT, NetworkConfig
-from policies.places import Places
 from policies.ranker import Rankers
 from policies.ranking_module import RankingModule
 from policies.store import StoredPolicy, ranker_policy
 from policies.weight_vector import Weights
-from workloads.errors import InputError
 
 METRICS = ("deployable_speedup", "loss", "estimate_norm", "sigma")
 
@@ -58,15 +55,14 @@ class Rank(Method):
         self._context, self._config = context, config
         self._problems = list(context.problems)
         self._places = [policy_fit.places_of(problem) for problem in self._problems]
-        _check_alike(self._problems, self._places)
         first = self._problems[0]
         assert isinstance(first, HasPlacer)
         names, heads = first.placer.feature_names, len(first.space.heads)
-        self._rankers = Rankers(NetworkConfig(name=CONTEXT, width=config.width), names, heads)
+        self._rankers = Rankers(config.network, names, heads)
         init = policy_fit.init_weights(context, self._rankers.config, self._rankers)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(context.generator("rank weights").integers(2**63)))
-            module = RankingModule(names, heads, config.width)
+            module = RankingModule(names, heads, config.network)
         module.see(self._places)
         if init is not None:
             module.begin_with(init, self._rankers.weight_format)
@@ -98,7 +94,7 @@ class Rank(Method):
         problem = self._problems[index]
         assert isinstance(problem, HasPlacer)
         # What the network is deployed with sees features as they are, whatever noise it is trained with.
-        own, share = self._rankers.scores(self._current.weights[None], self._places[index], None)
+        own, share = self._rankers.scores(self._current.weights[None], self._places[index])
         scores = np.concatenate([own, draws.scores])
         return proposals(problem.placer.place(scores, np.append(share, draws.free_share)), "network", index)
 
@@ -160,17 +156,6 @@ class Rank(Method):
             self._current = self._begin()
             self._current.losses = [np.asarray(loss, np.float64) for loss in state["losses"]]
             self._current.own = list(state["own"])
-
-
-def _check_alike(problems: list[Problem], places: list[Places]) -> None:
-    """InputError unless one network can be trained on all problems together."""
-    levels = [seen.features.shape[1] for seen in places]
-    for problem, count in zip(problems, levels, strict=True):
-        if count != levels[0]:
-            raise InputError(
-                f"--method rank: expected chips with equal numbers of memories, found {levels[0]} of"
-                f" {problems[0].about.chip} and {count} of {problem.about.chip}"
-            )
 
 
 def needs_placer(problem: Problem) -> str | None:

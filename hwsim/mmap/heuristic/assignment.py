@@ -288,37 +288,24 @@ class Placer:
         return _Held(offset, use.step, None)
 
 
-@dataclass(frozen=True)
-class HeuristicConfig:
-    """Settings of the heuristic; the ratios are of the time that a copy may overlap with to the time that it takes.
-
-    Attributes:
-        min_ratio, preferred_ratio, max_ratio: least, wanted and greatest; `max_ratio` also limits how long a value is
-            kept without a copy, as a multiple of the time in which all of fast memory could be copied.
-        retries: tries of a value after its first one; each doubles the time that an eviction is given.
-    """
-
-    min_ratio: float = 0.8
-    preferred_ratio: float = 1.5
-    max_ratio: float = 10.0
-    retries: int = 1
+RATIOS = Ratios(0.8, 1.5, 10.0)
+"""The greatest also limits how long a value is kept without a copy, as a multiple of the time in which all of fast
+memory could be copied."""
+RETRIES = 1
+"""Tries of a value after its first one; each doubles the time that an eviction is given."""
 
 
-def heuristic_layout(
-    program: Program, tables: Tables, granule_bytes: int, config: HeuristicConfig | None = None
-) -> Layout:
+def heuristic_layout(program: Program, tables: Tables, granule_bytes: int, ratios: Ratios = RATIOS) -> Layout:
     """The heuristic's layout of a program.
 
     Copies overlap in it, which the judge accepts with `pools=True`; `copy_use_s` is all zeros, since nothing is
     taken of the game's supply. Its `action` is also the proposal with which the game comes near to it.
     """
-    settings = config or HeuristicConfig()
     saved = savings_s(tables)
-    ratios = Ratios(settings.min_ratio, settings.preferred_ratio, settings.max_ratio)
-    longest_s = settings.max_ratio * tables.capacity * granule_bytes / tables.hbm_Bps
+    longest_s = ratios.greatest * tables.capacity * granule_bytes / tables.hbm_Bps
     placer = Placer(program, tables, begins_s(tables), saved, ratios, longest_s)
     for block in _blocks(tables, _order(program, tables, saved)):
-        placer.place(block, settings.retries)
+        placer.place(block, RETRIES)
     return placer.layout(granule_bytes)
 
 

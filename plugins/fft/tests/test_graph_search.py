@@ -22,15 +22,10 @@ from egrl_fft.graph_search import bandits
 from egrl_fft.graph_search.decisions import Decisions
 from egrl_fft.graph_search.descent import GraphSearch
 from egrl_fft.graph_search.search_graph import SearchGraph
-from egrl_fft.graph_search.tag import derivation_of
 from egrl_fft.problem import FftConfig, FftProblem
-from hwsim.mcm.config import McmConfig
-from hwsim.mcm.package import load_package
-from hwsim.mcm.problem import McmProblem
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Derivation
 from toys import Splits, ToyGrammar, ToyRagged
-from workloads.load import load
 
 
 class Figure1(Derivation):
@@ -250,21 +245,6 @@ def test_decisions_lead_to_every_mapping_largest_first():
     assert len(derivation.successors(derivation.root)) == problem.space.num_choices[tuple(first)]
 
 
-def test_a_problem_with_a_solver_is_searched_with_the_choices_that_it_leaves():
-    package = load_package("edge4")
-    problem = McmProblem(load("mobilenet_v2"), package)
-    derivation, valid = derivation_of(problem, "auto", "size")
-    assert derivation is problem.derivation
-    assert valid
-    assert isinstance(derivation_of(problem, "decisions", "size")[0], Decisions)
-    free = McmProblem(load("mobilenet_v2"), package, McmConfig(solver=False))
-    assert isinstance(derivation_of(free, "auto", "size")[0], Decisions)
-    plans, _ = rewards_of("tag", {}, problem, 60)
-    assert len(set(plans)) == len(plans) == 60
-    for plan in plans:
-        assert problem.judge(np.frombuffer(plan, np.int16)[:, None]) == []
-
-
 def rewards_of(name, settings, problem, evaluations):
     definition = find_method(name)
     method = definition.build(
@@ -309,7 +289,6 @@ def test_a_pass_of_dynamic_programming_makes_each_plan_of_the_best_parts():
         ("method.delta=1.0", "less than 1"),
         ("method.delta=0.0", "more than 0"),
         ("method.vertices=derivation", "problem nnpi has no derivation"),
-        ("method.vertices=domains", "problem nnpi has no domains"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_in_one_line(setting, said, capsys):

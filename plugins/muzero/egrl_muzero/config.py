@@ -10,8 +10,8 @@ from typing_extensions import Doc
 
 from egrl.methods.revise import ReviseConfig
 from egrl_muzero.learner import MuZeroLearnerConfig
+from egrl_muzero.mmap.parts import View
 from egrl_muzero.networks import MuZeroConfig
-from hwsim.stepwise import View
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ import numpy as np
 
 from egrl.core import typed_tables
 from egrl_muzero.config import PlayConfig
+from egrl_muzero.mmap.observer import SeenGame
 from egrl_muzero.networks import MuZeroNet, Shapes
 from egrl_muzero.table import Seen
+from hwsim.mmap.game import MmapGame
 from hwsim.problem import Problem
 from hwsim.stepwise import Game, HasGame
 from policies.store import StoredPolicy, vector_of
@@ -50,7 +52,7 @@ def game_of(problem: Problem, config: PlayConfig) -> Game:
     """The game of a problem, seen as the settings say."""
     assert isinstance(problem, HasGame)
     game = problem.game
-    return game.seen_by(config.view)
+    return SeenGame(game, config.view) if isinstance(game, MmapGame) else game.seen_by(config.view)
 
 
 def demands(config: PlayConfig, game: Game) -> dict[str, Any]:

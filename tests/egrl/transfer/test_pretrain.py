@@ -7,12 +7,16 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import refuse
+from scipy import stats
 
 from egrl.cli.main import main
+from egrl.transfer import validation
 from egrl.transfer import zero_shot as transfer
 from egrl.transfer.zero_shot import Step
+from hwsim.capabilities import shipped_cost
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from policies.store import load_policy
@@ -53,7 +57,9 @@ def test_the_policy_that_is_best_on_validation_is_kept(finished):
     assert document["chosen_on"] == ["vgg16"]
     assert [step["generation"] for step in document["steps"]] == [1, 10, 20]
     best = max(document["steps"], key=lambda step: step["chosen_on"])
-    assert document["chosen"] == {"generation": best["generation"], "speedup": best["chosen_on"]}
+    chosen = document["chosen"]
+    assert (chosen["generation"], chosen["speedup"]) == (best["generation"], best["chosen_on"])
+    assert (chosen["families"], chosen["interval"]) == (1, None)
     policy = load_policy(finished / "policy.safetensors")
     assert policy.metadata["generation"] == best["generation"]
     problem = NnpiProblem(load("vgg16"), load_chip("nnpi"))
@@ -172,7 +178,7 @@ def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path
 def test_a_ranking_network_is_trained_on_drawn_chips_too_in_two_sittings_as_in_one(tmp_path, capsys):
     small = [
         "--set",
-        "method.width=8",
+        "method.network.width=8",
         "--set",
         "method.samples=4",
         "--set",
@@ -216,3 +222,25 @@ def test_chips_around_need_a_problem_whose_chips_can_be_varied(tmp_path, capsys)
         "--chips-around 2: expected a problem whose chips",
         "mcm",
     )
+
+
+def test_what_a_policy_gains_has_an_interval_over_families_and_a_share_of_what_is_known():
+    """Two ResNets are one family; a network without a best known mapping counts in the interval alone."""
+    names = {"resnet18": 1.10, "resnet34": 1.20, "bert": 1.05, "crnn": 1.01}
+    problems = [NnpiProblem(load(name), load_chip("nnpi")) for name in names]
+    found = validation._over_families(problems, names)
+    means = [np.log([1.10, 1.20]).mean(), np.log(1.05), np.log(1.01)]
+    half = stats.t.ppf(0.975, 2) * np.std(means, ddof=1) / 3**0.5
+    assert found["families"] == 3
+    assert found["interval"] == pytest.approx(np.exp([np.mean(means) - half, np.mean(means) + half]))
+    known = {p.about.workload: shipped_cost(p) for p in problems}
+    assert known["bert"] is not None
+    assert known["crnn"] is None
+    gains = [
+        (names[p.about.workload], p.baseline.cost / known[p.about.workload])
+        for p in problems
+        if known[p.about.workload]
+    ]
+    own, best = np.log(gains).sum(axis=0)
+    assert found["share"] == pytest.approx(own / best)
+    assert validation._over_families(problems[:1], {"resnet18": 0.0})["interval"] is None

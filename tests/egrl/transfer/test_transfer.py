@@ -95,7 +95,7 @@ def test_a_ranking_policy_transfers_to_another_workload_and_chip_as_what_is_plac
     assert stored.metadata["kind"] == "ranker"
     rankers = rankers_of(stored)
     weights = ranker_weights(stored, rankers)
-    mapping = problem.placer.place(*rankers.scores(weights[None], places_of(problem), None))
+    mapping = problem.placer.place(*rankers.scores(weights[None], places_of(problem)))
     found = problem.evaluate(mapping, np.zeros(1, np.uint64))
     np.testing.assert_array_equal(found.repaired, mapping)
     assert target.speedup[-1] == pytest.approx(float(found.speedup[0]), rel=1e-12)

@@ -15,7 +15,7 @@ from test_device import program as uses_of
 import egrl
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
-from hwsim.mmap.heuristic.assignment import HeuristicConfig, heuristic_layout
+from hwsim.mmap.heuristic.assignment import RATIOS, heuristic_layout
 from hwsim.mmap.heuristic.room import best_fit, hold, new_room
 from hwsim.mmap.judge import judge
 from hwsim.mmap.problem import MmapProblem
@@ -26,9 +26,9 @@ DROP, COPY, NO_COPY = 0, 1, 2
 CHIP = Chip("c", Cmem(64, 16, 4e9, 2e9), Hbm(1e9), Compute(1e9))
 
 
-def laid_out(program, chip=CHIP, config=None):
+def laid_out(program, chip=CHIP, ratios=RATIOS):
     problem = MmapProblem(program, chip)
-    return problem, heuristic_layout(program, problem.tables, chip.cmem.granule_bytes, config)
+    return problem, heuristic_layout(program, problem.tables, chip.cmem.granule_bytes, ratios)
 
 
 @pytest.mark.slow
@@ -122,8 +122,8 @@ def test_room_that_is_left_is_used_again():
 def test_the_window_is_about_as_long_as_was_preferred():
     given = uses_of([(0, 9, 0)], [16] * 9 + [0], [32])
     assert laid_out(given)[1].copy_first[0] == 6, "3 steps of 16 ns are 1.5 times the copy's 32 ns"
-    wider = HeuristicConfig(preferred_ratio=3.0)
-    assert laid_out(given, config=wider)[1].copy_first[0] == 3
+    wider = RATIOS._replace(preferred=3.0)
+    assert laid_out(given, ratios=wider)[1].copy_first[0] == 3
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from test_device import program as uses_of
 
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
-from hwsim.mmap.players import GreedyConfig, best_greedy, greedy, random_legal
+from hwsim.mmap.players import best_greedy, greedy
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.tables import build_tables
 from workloads.load import load_program
@@ -22,32 +22,15 @@ from workloads.load import load_program
 DROP, COPY, NO_COPY = 0, 1, 2
 
 
-@given(programs(max_steps=12), chips(), st.booleans(), st.integers(0, 4), st.sampled_from((0.0, 0.3, 2.0)))
-def test_what_the_greedy_player_plays_is_legal(program, chip, drop_backup, look_ahead, price):
+@given(programs(max_steps=12), chips(), st.booleans(), st.sampled_from((0.0, 0.3, 2.0)))
+def test_what_the_greedy_player_plays_is_legal(program, chip, drop_backup, price):
     assume(playable(program))
     game = MmapGame(build_tables(program, chip, drop_backup=drop_backup), GRANULE)
-    action = greedy(game, GreedyConfig(price, price, look_ahead))
+    action = greedy(game, price, price)
     played = game.play(action[None])
     if not np.isnan(played.cost_s[0]):
         np.testing.assert_array_equal(played.action[0], action)
         assert played.resets[0] == 0
-
-
-@given(programs(max_steps=12), chips(), st.integers(0, 2**32 - 1))
-def test_what_the_random_player_plays_is_legal_and_decided_by_its_draws(program, chip, seed):
-    assume(playable(program))
-    game = MmapGame(build_tables(program, chip), GRANULE)
-    draws = np.random.default_rng(seed).random((3, len(program)))
-    played = random_legal(game, draws)
-    np.testing.assert_array_equal(game.play(played.action).action, played.action)
-    np.testing.assert_array_equal(random_legal(game, draws[1:]).action, played.action[1:])
-
-
-def test_the_random_player_takes_each_legal_action_equally_often():
-    game = MmapGame(build_tables(uses_of([(0, 1, 0), (0, 3, 0)], [100] * 4, [64]), CHIP), 16)
-    first, second = random_legal(game, np.random.default_rng(0).random((6000, 2))).action.T
-    np.testing.assert_allclose(np.bincount(first, minlength=3) / 6000, [1 / 2, 1 / 2, 0], atol=0.03)
-    np.testing.assert_allclose(np.bincount(second[first == COPY]) / 3000, [1 / 3, 1 / 3, 1 / 3], atol=0.04)
 
 
 def test_room_goes_to_what_saves_more_for_the_time_that_it_is_held():
@@ -56,40 +39,20 @@ def test_room_goes_to_what_saves_more_for_the_time_that_it_is_held():
     program = uses_of(uses, [0, 0, 0, *[64] * 6, 0], [64, 64])
     chip = replace(CHIP, cmem=replace(CHIP.cmem, capacity_bytes=64))
     game = MmapGame(build_tables(program, chip), 16)
-    assert greedy(game, GreedyConfig(0.0, 0.0))[0] == NO_COPY
-    assert greedy(game, GreedyConfig(1.0, 0.0)).tolist()[:3] == [DROP, NO_COPY, NO_COPY]
+    assert greedy(game, 0.0, 0.0)[0] == NO_COPY
+    assert greedy(game, 1.0, 0.0).tolist()[:3] == [DROP, NO_COPY, NO_COPY]
 
 
 def test_a_copy_must_be_worth_its_price():
     # 64 ns of copying save 48 ns of reading.
     game = MmapGame(build_tables(uses_of([(0, 1, 0)], [100, 0], [64]), CHIP), 16)
-    assert greedy(game, GreedyConfig(0.0, 0.7)).tolist() == [COPY]
-    assert greedy(game, GreedyConfig(0.0, 0.8)).tolist() == [DROP]
-
-
-def test_looking_ahead_sees_that_room_is_wanted_next():
-    # t0 saves a little at step 0 and stays to step 1, where t1 saves more and needs the same place.
-    uses = [(0, 0, 1), (1, 1, 1), (1, 2, 0), (0, 3, 0)]
-    program = uses_of(uses, [0, 0, 0, 0], [32, 64])
-    chip = replace(CHIP, cmem=replace(CHIP.cmem, capacity_bytes=64))
-    game = MmapGame(build_tables(program, chip), 16)
-    assert greedy(game, GreedyConfig(0.0, 0.0)).tolist()[0] == NO_COPY
-    assert greedy(game, GreedyConfig(0.0, 0.0, look_ahead=3)).tolist() == [DROP, NO_COPY, NO_COPY, DROP]
+    assert greedy(game, 0.0, 0.7).tolist() == [COPY]
+    assert greedy(game, 0.0, 0.8).tolist() == [DROP]
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["alexnet_train_batch_32", "rnn_3"])
-def test_the_greedy_player_beats_random_games_and_comes_near_the_heuristic(name):
+def test_the_greedy_player_comes_near_the_heuristic(name):
     problem = MmapProblem(load_program(name), load_chip("tpuv4i"))
     found = problem.evaluate(best_greedy(problem.game)[None, :, None], np.zeros(1, np.uint64))
-    random = random_legal(problem.game, np.random.default_rng(0).random((10, len(problem.space.nodes))))
-    assert found.cost[0] < 0.9 * random.latency_s.min()
     assert found.speedup[0] > 0.95
-
-
-def test_the_grid_can_be_judged_by_latency():
-    problem = MmapProblem(load_program("dlrm_train"), load_chip("tpuv4i"))
-    rows = np.stack([best_greedy(problem.game), best_greedy(problem.game, lambda played: -played.latency_s)])
-    found = problem.evaluate(rows[:, :, None], np.zeros(2, np.uint64))
-    assert found.reward[0] >= found.reward[1]
-    assert found.cost[0] >= found.cost[1]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from hwsim.mmap.game import MmapGame
-from hwsim.mmap.players import random_legal
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.rules.state import DROP
 from hwsim.mmap.tables import savings_s
@@ -30,8 +29,8 @@ def terms(problem: MmapProblem) -> InstructionTerms:
 
 def games(problem: MmapProblem, count: int, seed: int = 0) -> np.ndarray:
     """Random games int16 [B, N, 1] as they were played."""
-    draws = np.random.default_rng(seed).random((count, len(problem.tables.buffer)))
-    return random_legal(problem.game, draws).action[:, :, None]
+    wishes = np.random.default_rng(seed).integers(3, size=(count, len(problem.tables.buffer)))
+    return problem.game.play(wishes.astype(np.int16)).action[:, :, None]
 
 
 def drawn(terms: InstructionTerms, seed: int = 0) -> np.ndarray:

@@ -105,7 +105,7 @@ def test_a_valid_mapping_has_scores_that_place_it(workload, chip, seed):
     problem = problem_of(workload, chip)
     placer = problem.placer
     valid = placer.place(drawn(problem, seed), np.zeros(3))
-    scores = scores_of(valid, placer.node, placer.head, len(problem.tables.capacity_bytes))
+    scores = scores_of(placer, valid)
     np.testing.assert_array_equal(placer.place(scores, np.zeros(3)), valid)
 
 

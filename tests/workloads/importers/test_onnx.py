@@ -7,9 +7,11 @@ import gzip
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -392,6 +394,33 @@ def test_values_in_other_files_are_not_read(tmp_path, monkeypatch):
     assert len(found.unknown) == 2
 
 
+LARGE = {
+    "Range": (np.int64(0), np.int64(2**30), np.int64(1)),
+    "Range of floats": (np.float64(0), np.float64(1e30), np.float64(1)),
+    "Range without end": (np.int64(0), np.int64(9), np.int64(0)),
+    "Expand": (np.int64(1), np.array([2**15, 2**15])),
+    "ConstantOfShape": (np.array([2**15, 2**15]),),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_no_constant_is_computed_that_would_be_large(name, tmp_path, monkeypatch):
+    computed: list[int] = []
+
+    class Spy(onnx.reference.ReferenceEvaluator):
+        def run(self, *given: Any, **more: Any) -> Any:
+            found = super().run(*given, **more)
+            computed.append(sum(np.size(each) for each in found))
+            return found
+
+    monkeypatch.setattr(onnx.reference, "ReferenceEvaluator", Spy)
+    net = Net(x=[4])
+    small = net.add("Cast", net.add("Add", *map(net.value, ([1, 2], [3, 4]))), to=1)
+    large = net.add("Cast", net.add(name.split()[0], *map(net.value, LARGE[name])), to=1)
+    read(net.save(tmp_path / "net.onnx", net.add("Add", "x", large), net.add("Mul", "x", small)))
+    assert computed == [2, 2]
+
+
 def test_outputs_that_are_left_out_are_nobodys(tmp_path):
     net = Net(x=[5, 1, 8])
     net.add("LSTM", "x", net.weight(1, 16, 8), net.weight(1, 16, 4), outputs=2, hidden_size=4)
@@ -586,9 +615,13 @@ def test_models_that_cannot_run_are_refused_with_the_place(tmp_path):
     huge = _relu()
     huge.inputs[0].type.tensor_type.shape.dim[0].dim_value = 2**62
     assert "expected an integer from 0 to" in refused(tmp_path, huge.model("t0"))
-    for op, wrong in (("Constant", {"value_int": "x"}), ("Shape", {"end": 0.5})):
+    for op, wrong in (
+        ("Constant", {"value_int": "x"}),
+        ("Shape", {"end": 0.5}),
+        ("Softmax", {"axis": "last"}),
+    ):
         typed = Net(x=[2, 3])
-        last = typed.add("Relu", typed.add(op, *(["x"] if op == "Shape" else []), **wrong))
+        last = typed.add("Relu", typed.add(op, *(["x"] if op != "Constant" else []), **wrong))
         assert f"({op}): expected attributes of their types" in refused(tmp_path, typed.model(last))
     many = Net(x=[2**62] * 20)
     assert "tensor 'x': expected at most" in refused(tmp_path, many.model(many.add("Relu", "x")))

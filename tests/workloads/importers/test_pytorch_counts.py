@@ -20,6 +20,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import import_torch
 from gate import gate
 from workloads.errors import InputError
+from workloads.importers.aten_products import chain
+from workloads.importers.contraction import contract, einsum
 from workloads.importers.read import read
 from workloads.importers.torch_export import from_torch
 
@@ -314,8 +316,6 @@ def test_products_that_pytorchs_counter_does_not_see_are_counted(name):
 
 
 def test_the_order_of_a_chain_is_the_cheapest_of_all():
-    from workloads.importers.aten_products import cheapest
-
     def cost(tree: Any, sizes: list[int]) -> tuple[int, int, int]:
         if isinstance(tree, int):
             return 0, sizes[tree], sizes[tree + 1]
@@ -328,9 +328,12 @@ def test_the_order_of_a_chain_is_the_cheapest_of_all():
         for middle in range(first, last):
             yield from itertools.product(trees(first, middle), trees(middle + 1, last))
 
-    for sizes in ([7, 2, 9, 1, 5], [3, 8, 2, 8, 3], [1, 4, 9, 2, 1]):
+    for sizes in ([7, 2, 9, 1, 5], [3, 8, 2, 8, 3], [1, 4, 9, 2, 1], [4, 7, 3, 9, 2, 5]):
         shapes = list(itertools.pairwise(sizes))
-        assert cost(cheapest(shapes), sizes)[0] == min(cost(tree, sizes)[0] for tree in trees(0, 3))
+        products = contract(*einsum(chain(shapes), shapes))
+        all_trees = trees(0, len(shapes) - 1)
+        assert sum(gemm.macs for gemm in products) == min(cost(tree, sizes)[0] for tree in all_trees)
+    assert chain([(3,), (3, 4), (4,)]) == "b,bc,c->"
 
 
 @pytest.mark.slow

@@ -240,20 +240,6 @@ def test_places_of_the_largest_that_nobody_reads_take_no_bytes_in_onnx(tmp_path)
     assert (op.output_bytes, op.vector_ops) == (4 * 2 * 4, 2 * 4)
 
 
-@pytest.mark.slow
-def test_a_row_that_is_written_to_a_cache_has_a_line(tmp_path):
-    def step(m: Held, x: torch.Tensor) -> torch.Tensor:
-        m.cache[:, 5:6] = x
-        return functional.scaled_dot_product_attention(x, m.cache, m.cache)
-
-    module = Held(step)
-    module.register_buffer("cache", torch.zeros(2, 64, 16))
-    for found in both_imported(module, tmp_path, torch.zeros(2, 1, 16)):
-        (line,) = found.remarks
-        assert line.startswith("1 op put a few elements into a larger tensor (")
-        assert line.endswith("): all of it counts as read and written")
-
-
 @pytest.mark.exhaustive
 def test_parameters_of_a_constant_are_no_more_than_those_it_was_made_of(tmp_path):
     module = Held(lambda m, x: x @ torch.cat([m.w[:1], m.table]), w=weight(24, 8))

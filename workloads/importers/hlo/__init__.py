@@ -1,7 +1,7 @@
 """Programs from HLO, the text of a module that XLA has compiled and scheduled.
 
-text -> parse.py (module, computations, nodes) -> trace.py (values, views looked through), priced by price.py
-(flops.py: operations by shape; bodies.py: loops, calls, branches) -> lower.py (a Program)
+text -> parse.py (module, computations, nodes) -> flops.py (operations by shape; values, views looked through), priced
+by price.py (bodies.py: loops, calls, branches) -> lower.py (a Program)
 """
 
 from __future__ import annotations

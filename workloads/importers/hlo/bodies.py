@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from workloads.importers.hlo.flops import NONE, Price, Trace
 from workloads.importers.hlo.parse import Computation, Module, Node, names, numbers
 
 
-def total(body: Trace, operand_of: Callable[[int, int], tuple[int, int]]) -> Price:
-    """The price of a body: traffic of its parameters goes to the operands (`operand_of` names them), traffic of its
+def total(body: Trace, first: int = 0) -> Price:
+    """The price of a body. Traffic of its parameters goes to the operands, from number `first` on, traffic of its
     results to the results, all other traffic to slow memory. A result that is a parameter, unchanged, is passed; one
     that takes a parameter's place can do so outside, too."""
     origin = origins(body)
+    operands = {value: (first + number, leaf) for value, (number, leaf) in body.parameters.items()}
     results: dict[int, int] = {}
     passes: dict[int, tuple[int, int]] = {}
     in_place: list[tuple[int, int, int]] = []
     for leaf, value in enumerate(body.results):
         if value == NONE:
             continue
-        if value in body.parameters:
-            passes[leaf] = operand_of(*body.parameters[value])
+        if value in operands:
+            passes[leaf] = operands[value]
             continue
-        first = origin.get(value, value)
+        place = origin.get(value, value)
         results.setdefault(value, leaf)
-        if first in body.parameters:
-            in_place.append((*operand_of(*body.parameters[first]), leaf))
-        results.setdefault(first, leaf)
+        if place in operands:
+            in_place.append((*operands[place], leaf))
+        results.setdefault(place, leaf)
     reads: dict[tuple[int, int], int] = {}
     writes = dict.fromkeys(
         (leaf for leaf, v in enumerate(body.results) if v != NONE and leaf not in passes), 0
@@ -36,9 +36,8 @@ def total(body: Trace, operand_of: Callable[[int, int], tuple[int, int]]) -> Pri
     for step in body.steps:
         slow += step.slow_bytes
         for value, size in (*step.reads.items(), *step.writes.items()):
-            if value in body.parameters:
-                key = operand_of(*body.parameters[value])
-                reads[key] = reads.get(key, 0) + size
+            if value in operands:
+                reads[operands[value]] = reads.get(operands[value], 0) + size
             elif (leaf := results.get(value, results.get(origin.get(value, value), NONE))) != NONE:
                 writes[leaf] += size
             else:
@@ -129,7 +128,7 @@ def _called(node: Node, key: str, module: Module) -> Computation | None:
 def _sides(node: Node, scope: Computation, module: Module) -> tuple[str, Node, list[Node]]:
     """Opcode and operands of a node, in terms of its scope where it is a fusion of one instruction."""
     if node.opcode != "fusion":
-        return node.opcode, node, [scope.by_name[name] for name in node.operands]
+        return node.opcode, node, scope.operands(node)
     fused = _called(node, "calls", module)
     if fused is None:
         return "", node, []

@@ -19,25 +19,21 @@ from dataclasses import dataclass, field, replace
 
 from workloads.importers.hlo.parse import Computation, Node, array, dimension, numbers, operand
 from workloads.importers.hlo.scan import Array, Fault, Shape, leaves
+from workloads.importers.vocabulary import words
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-VIEWS = _words(
+VIEWS = words(
     "tuple get-tuple-element bitcast optimization-barrier opt-barrier add-dependency domain get-dimension-size "
     "set-dimension-size after-all parameter constant"
 )
 """They define no value of their own in memory (parameters and constants: no instruction)."""
-MOVES = VIEWS | _words(
+MOVES = VIEWS | words(
     "copy convert broadcast transpose reshape dynamic-reshape slice dynamic-slice dynamic-update-slice concatenate pad "
     "gather iota reverse bitcast-convert copy-start copy-done send send-done recv recv-done infeed outfeed all-gather "
     "all-to-all collective-permute collective-broadcast ragged-all-to-all partition-id replica-id "
     "rng-get-and-update-state"
 )
 """They compute nothing."""
-ELEMENTWISE = _words(
+ELEMENTWISE = words(
     "abs add and atan2 cbrt ceil clamp clz compare complex cosine cosh acos acosh asin asinh atanh count-leading-zeros "
     "divide erf exponential exponential-minus-one floor imag is-finite log log-plus-one logistic maximum minimum "
     "multiply negate not or popcnt power real reduce-precision remainder rng rng-bit-generator "
@@ -48,34 +44,56 @@ _WINDOW = re.compile(r"\b(size|stride|pad|lhs_dilate|rhs_dilate)=([\dx_\-]+)")
 _MOST_POSITIONS = 1_000_000
 """Positions of a window that are looked at one by one to leave out padding and holes."""
 
-Applied = Callable[[Node], int]
-"""Operations of the computation that a node applies to each element."""
+
+@dataclass(frozen=True)
+class Work:
+    """A node with what it reads; `applied` says the operations of the computation that it applies to each element."""
+
+    node: Node
+    operands: list[Node]
+    applied: Callable[[Node], int]
+
+    @property
+    def out(self) -> Array:
+        """The result; of several the largest."""
+        return array(self.node)
+
+    def read(self, position: int) -> Array:
+        """An operand. Fault where there is none."""
+        return array(operand(self.node, self.operands, position))
+
+    @property
+    def each(self) -> int:
+        """Operations that are applied to an element."""
+        return self.applied(self.node)
+
+    def window(self, shape: Array) -> int:
+        """Elements of the window."""
+        return math.prod(axis[0] for axis in window_of(self.node, len(shape.dims)))
 
 
-def flops(node: Node, operands: list[Node], applied: Applied) -> int | None:
+def flops(node: Node, operands: list[Node], applied: Callable[[Node], int]) -> int | None:
     """The node's operations; None where the opcode is not known.
 
     Raises:
         Fault: attributes and shapes contradict each other.
     """
-    out = array(node).elements
     if node.opcode in MOVES:
         return 0
     if node.opcode in ELEMENTWISE:
-        return out
-    found = _OTHERS.get(node.opcode)
-    return None if found is None else found(node, operands, applied)
+        return array(node).elements
+    count = _OTHERS.get(node.opcode)
+    return None if count is None else count(Work(node, operands, applied))
 
 
-def _dot(node: Node, operands: list[Node], applied: Applied) -> int:
-    lhs = array(operand(node, operands, 0))
+def _dot(work: Work) -> int:
     key = "lhs_contracting_dims"
-    depth = math.prod(dimension(node, lhs, axis, key) for axis in numbers(node, key))
-    return 2 * array(node).elements * depth
+    depths = (dimension(work.node, work.read(0), axis, key) for axis in numbers(work.node, key))
+    return 2 * work.out.elements * math.prod(depths)
 
 
-def _convolution(node: Node, operands: list[Node], applied: Applied) -> int:
-    out, source, kernel = array(node), array(operand(node, operands, 0)), array(operand(node, operands, 1))
+def _convolution(work: Work) -> int:
+    node, out, source, kernel = work.node, work.out, work.read(0), work.read(1)
     labels = re.fullmatch(r"(\w+)_(\w+)->(\w+)", node.attributes.get("dim_labels", ""))
     if labels is None or any(
         len(text) != len(shape.dims)
@@ -138,55 +156,15 @@ def _positions(length: int, kernel: int, out: int, axis: Axis) -> int:
     )
 
 
-def _window_size(node: Node) -> int:
-    return math.prod(axis[0] for axis in window_of(node, len(array(node).dims)))
+def _sort(work: Work) -> int:
+    axis = (numbers(work.node, "dimensions") or [0])[0]
+    length = dimension(work.node, work.out, axis, "dimensions")
+    return work.out.elements * max(1, (length - 1).bit_length()) * work.each
 
 
-def _reduce(node: Node, operands: list[Node], applied: Applied) -> int:
-    return array(operand(node, operands, 0)).elements * applied(node)
-
-
-def _reduce_window(node: Node, operands: list[Node], applied: Applied) -> int:
-    return array(node).elements * _window_size(node) * applied(node)
-
-
-def _select_and_scatter(node: Node, operands: list[Node], applied: Applied) -> int:
-    source = array(operand(node, operands, 1))
-    return source.elements * (math.prod(axis[0] for axis in window_of(node, len(source.dims))) + 1)
-
-
-def _scatter(node: Node, operands: list[Node], applied: Applied) -> int:
-    return array(operand(node, operands, len(operands) - 1)).elements * applied(node)
-
-
-def _sort(node: Node, operands: list[Node], applied: Applied) -> int:
-    shape = array(node)
-    length = dimension(node, shape, (numbers(node, "dimensions") or [0])[0], "dimensions")
-    return shape.elements * max(1, (length - 1).bit_length()) * applied(node)
-
-
-def _fft(node: Node, operands: list[Node], applied: Applied) -> int:
-    length = math.prod(numbers(node, "fft_length")) or 1
-    elements = max(array(node).elements, array(operand(node, operands, 0)).elements)
-    return 5 * elements * max(1, length.bit_length() - 1)
-
-
-def _cholesky(node: Node, operands: list[Node], applied: Applied) -> int:
-    shape = array(node)
-    return shape.elements * (shape.dims[-1] if shape.dims else 1) // 3
-
-
-def _triangular_solve(node: Node, operands: list[Node], applied: Applied) -> int:
-    shape = array(operand(node, operands, 0))
-    return array(node).elements * (shape.dims[-1] if shape.dims else 1)
-
-
-def _map(node: Node, operands: list[Node], applied: Applied) -> int:
-    return array(node).elements * applied(node)
-
-
-def _batch_norm(node: Node, operands: list[Node], applied: Applied) -> int:
-    return 8 * array(node).elements
+def _fft(work: Work) -> int:
+    length = math.prod(numbers(work.node, "fft_length")) or 1
+    return 5 * max(work.out.elements, work.read(0).elements) * max(1, length.bit_length() - 1)
 
 
 def like_product(node: Node, operands: list[Node]) -> int:
@@ -208,23 +186,21 @@ def _features(out: Array, kernel: Array) -> int:
     return max((size for size in out.dims if size in kernel.dims), default=1)
 
 
-_OTHERS: dict[str, Callable[[Node, list[Node], Applied], int]] = {
-    "dot": _dot,
-    "ragged-dot": _dot,
+_OTHERS: dict[str, Callable[[Work], int]] = {
+    **dict.fromkeys(("dot", "ragged-dot"), _dot),
     "convolution": _convolution,
-    "reduce": _reduce,
-    "reduce-window": _reduce_window,
-    "select-and-scatter": _select_and_scatter,
-    "scatter": _scatter,
-    "sort": _sort,
-    "topk": _sort,
+    "reduce": lambda work: work.read(0).elements * work.each,
+    "reduce-window": lambda work: work.out.elements * work.window(work.out) * work.each,
+    "select-and-scatter": lambda work: work.read(1).elements * (work.window(work.read(1)) + 1),
+    "scatter": lambda work: work.read(len(work.operands) - 1).elements * work.each,
+    **dict.fromkeys(("sort", "topk"), _sort),
     "fft": _fft,
-    "cholesky": _cholesky,
-    "triangular-solve": _triangular_solve,
-    "map": _map,
-    "batch-norm-training": _batch_norm,
-    "batch-norm-inference": _batch_norm,
-    "batch-norm-grad": _batch_norm,
+    "cholesky": lambda work: work.out.elements * (1, *work.out.dims)[-1] // 3,
+    "triangular-solve": lambda work: work.out.elements * (1, *work.read(0).dims)[-1],
+    "map": lambda work: work.out.elements * work.each,
+    **dict.fromkeys(
+        ("batch-norm-training", "batch-norm-inference", "batch-norm-grad"), lambda work: 8 * work.out.elements
+    ),
 }
 
 

@@ -22,6 +22,7 @@ _INSTRUCTION = re.compile(r"\s*(?:ROOT\s+)?%?[A-Za-z_][\w.\-]*\s*=\s")
 _ALIAS = re.compile(r"\{\s*([\d,\s]*)\}:\s*\(\s*(\d{1,9})\s*,\s*\{\s*([\d,\s]*)\}")
 _PATH = re.compile(r"\s*(?:\d{1,9}\s*(?:,\s*\d{1,9}\s*)*)?")
 _OPERAND_SHAPE = re.compile(r"\(|[a-z][a-z0-9]*\[")
+_TABLE = re.compile(r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\s*\n(?:.+\n)*", re.MULTILINE)
 _UNREAD = ("metadata", "sharding", "frontend_attributes", "statistics")
 MAX_LITERAL = 40
 """Characters of a constant that are kept."""
@@ -54,6 +55,10 @@ class Computation:
         found = [node for node in self.nodes if node.opcode == "parameter"]
         return sorted(found, key=lambda node: int(node.literal))
 
+    def operands(self, node: Node) -> list[Node]:
+        """What one of its instructions reads."""
+        return [self.by_name[name] for name in node.operands]
+
 
 Alias = tuple[tuple[int, ...], int, tuple[int, ...]]
 """(path in the result, number of a parameter, path in it)."""
@@ -77,7 +82,7 @@ def parse(text: str, where: str) -> Module:
     try:
         return reader.module()
     except Fault as fault:
-        cut = reader.at >= len(text) and "cut off" not in str(fault)
+        cut = reader.at >= len(reader.text) and "cut off" not in str(fault)
         hint = ", on the last line: cut off?" if cut else ""
         raise InputError(f"{where}: line {reader.number}: {fault}{hint}") from None
     except RecursionError:
@@ -88,7 +93,7 @@ def parse(text: str, where: str) -> Module:
 
 class _Reader:
     def __init__(self, text: str, where: str) -> None:
-        self.text = text
+        self.text = _TABLE.sub(lambda table: "\n" * table[0].count("\n"), text)
         self.where = where
         self.at = 0
         self.number = 0
@@ -140,36 +145,16 @@ class _Reader:
         while (line := self.line()) is not None:
             head = _COMPUTATION.match(line)
             if head is None or not line.rstrip().endswith("{"):
-                if line.split("=")[0].strip() in (
-                    "FileNames",
-                    "FunctionNames",
-                    "FileLocations",
-                    "StackFrames",
-                ):
-                    self._table()
-                    continue
                 raise Fault(f"expected a computation, found {Line(line).here()}")
-            number = self.number
-            computation = self.computation(head[2])
             if head[2] in computations:
-                self.number = number
                 raise Fault(f"expected a new name of a computation, found {head[2]!r} again")
-            computations[head[2]] = computation
-            if head[1]:
-                if entry is not None:
-                    self.number = number
-                    raise Fault("expected one ENTRY computation, found another")
-                entry = computation
+            if head[1] and entry is not None:
+                raise Fault("expected one ENTRY computation, found another")
+            computations[head[2]] = self.computation(head[2])
+            entry = computations[head[2]] if head[1] else entry
         if entry is None:
             raise Fault("expected an ENTRY computation, found the end: the text is cut off")
         return Module(found[1], computations, entry, aliases)
-
-    def _table(self) -> None:
-        """Skip a table of source locations: up to an empty line."""
-        end = self.text.find("\n\n", self.at)
-        skipped = self.text[self.at : end if end >= 0 else len(self.text)]
-        self.at += len(skipped)
-        self._next += skipped.count("\n")
 
     def computation(self, name: str) -> Computation:
         by_name: dict[str, Node] = {}

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from workloads.importers.hlo.bodies import copied, repeated, total, trips_of
 from workloads.importers.hlo.flops import ELEMENTWISE, Price, Trace, flops, like_product, trace
@@ -36,14 +39,13 @@ class Pricer:
 
     def price(self, node: Node, computation: Computation) -> Price:
         """The price of a node of a computation. Raises Fault where the module contradicts itself."""
-        operands = [computation.by_name[name] for name in node.operands]
+        operands = computation.operands(node)
         if node.opcode == "fusion":
             return self._fusion(node, operands)
         if node.opcode == "while":
             return self._while(node, computation)
         if node.opcode in ("call", "async-start"):
-            key = "to_apply" if "to_apply" in node.attributes else "calls"
-            return total(self._body(one_name(node, key), operands), lambda number, leaf: (number, leaf))
+            return total(self._body(_called(node), operands))
         if node.opcode == "conditional":
             return self._conditional(node, operands)
         return self._single(node, operands)
@@ -58,15 +60,25 @@ class Pricer:
             )
         return found
 
-    def _body(self, name: str, operands: list[Node] | None = None) -> Trace:
+    @contextmanager
+    def _inside(self, name: str) -> Iterator[Computation]:
+        """A called computation, while it is looked at."""
+        found = self._computation(name)
+        self._calling.append(name)
+        yield found
+        self._calling.pop()
+
+    def _count(self, name: str) -> int:
+        """Operations of a called computation."""
+        with self._inside(name) as computation:
+            return sum(self._flops(node, computation.operands(node)) for node in computation.nodes)
+
+    def _body(self, name: str, operands: list[Node]) -> Trace:
         """The trace of a called computation, whose parameters are to be of the operands' shapes."""
-        computation = self._computation(name)
-        if operands is not None:
-            _match(computation, operands)
+        _match(self._computation(name), operands)
         if name not in self._traces:
-            self._calling.append(name)
-            self._traces[name] = trace(computation, self.price, lambda number, leaf: True)
-            self._calling.pop()
+            with self._inside(name) as computation:
+                self._traces[name] = trace(computation, self.price, lambda number, leaf: True)
         return self._traces[name]
 
     def applied(self, node: Node) -> int:
@@ -75,25 +87,12 @@ class Pricer:
         if len(found) != 1:
             return 1
         if found[0] not in self._applied:
-            computation = self._computation(found[0])
-            self._calling.append(found[0])
-            count = sum(
-                self._flops(n, [computation.by_name[o] for o in n.operands]) for n in computation.nodes
-            )
-            self._calling.pop()
-            self._applied[found[0]] = max(count, 1)
+            self._applied[found[0]] = max(self._count(found[0]), 1)
         return self._applied[found[0]]
 
     def _flops(self, node: Node, operands: list[Node]) -> int:
         if node.opcode in ("fusion", "call"):
-            key = "to_apply" if "to_apply" in node.attributes else "calls"
-            computation = self._computation(one_name(node, key))
-            self._calling.append(computation.name)
-            count = sum(
-                self._flops(n, [computation.by_name[o] for o in n.operands]) for n in computation.nodes
-            )
-            self._calling.pop()
-            return count
+            return self._count(_called(node))
         if node.opcode == "custom-call":
             target = node.attributes.get("custom_call_target", "").strip('"')
             if _PRODUCT.search(target) and len(operands) >= 2:
@@ -124,21 +123,16 @@ class Pricer:
 
     def _fusion(self, node: Node, operands: list[Node]) -> Price:
         name = one_name(node, "calls")
-        computation = self._computation(name)
-        _match(computation, operands)
+        _match(self._computation(name), operands)
         if name not in self._fusions:
-            self._calling.append(name)
-            self._fusions[name] = self._price_fusion(computation)
-            self._calling.pop()
+            with self._inside(name) as computation:
+                self._fusions[name] = self._price_fusion(computation)
         found = self._fusions[name]
-        stated = tuple(stated_aliases(node, operands))
-        return (
-            found if not stated else Price(found.flops, found.reads, found.writes, found.slow_bytes, stated)
-        )
+        return replace(found, in_place=tuple(stated_aliases(node, operands)) or found.in_place)
 
     def _price_fusion(self, computation: Computation) -> Price:
         by_name, root = computation.by_name, computation.root
-        ends = [by_name[name] for name in root.operands] if root.opcode == "tuple" else [root]
+        ends = computation.operands(root) if root.opcode == "tuple" else [root]
         needs = {end.name: array(end).elements for end in ends}
         writes = {leaf: shape.size_bytes for leaf, shape in enumerate(leaves(root.shape))}
         parameters = {node.name: i for i, node in enumerate(computation.parameters)}
@@ -146,7 +140,7 @@ class Pricer:
         updated: dict[str, int] = {}
         for leaf, end in enumerate(ends):
             update = through_bitcasts(end, by_name)
-            sources = [by_name[name] for name in update.operands]
+            sources = computation.operands(update)
             for old, size in updates(update, sources)[:1]:
                 target = through_bitcasts(sources[old], by_name)
                 if target.name in parameters and len(ends) == len(writes):
@@ -159,7 +153,7 @@ class Pricer:
             need = needs.get(node.name, 0)
             if not need or node.opcode in ("parameter", "constant"):
                 continue
-            sources = [by_name[name] for name in node.operands]
+            sources = computation.operands(node)
             out = array(node).elements
             if node.opcode in ("fusion", "call", "while", "conditional", "async-start"):
                 inner = self.price(node, computation)
@@ -182,7 +176,7 @@ class Pricer:
         return Price(count, reads, writes, slow, tuple(in_place))
 
     def _while(self, node: Node, computation: Computation) -> Price:
-        operands = [computation.by_name[name] for name in node.operands]
+        operands = computation.operands(node)
         state = leaves(node.shape)
         body = self._body(one_name(node, "body"), operands)
         condition = self._body(one_name(node, "condition"), operands)
@@ -193,10 +187,7 @@ class Pricer:
             self.guessed.append(node.name)
             trips = 1
 
-        def first(number: int, leaf: int) -> tuple[int, int]:
-            return number, leaf
-
-        return repeated(total(body, first), total(condition, first), trips, len(state))
+        return repeated(total(body), total(condition), trips, len(state))
 
     def _conditional(self, node: Node, operands: list[Node]) -> Price:
         branches = names(node, "branch_computations")
@@ -214,12 +205,17 @@ class Pricer:
                 raise Fault(
                     f"{node.name}: expected branches that return its shape, found {name!r} with another"
                 )
-            prices.append(copied(total(body, lambda number, leaf, k=k: (k + 1, leaf)), sizes))  # type: ignore[misc]
+            prices.append(copied(total(body, k + 1), sizes))
         dearest = max(
             prices, key=lambda p: (sum(p.reads.values()) + sum(p.writes.values()) + p.slow_bytes, p.flops)
         )
         reads = {(k, leaf): 0 for k, each in enumerate(operands) for leaf in range(len(leaves(each.shape)))}
         return Price(dearest.flops, {**reads, **dearest.reads}, dearest.writes, dearest.slow_bytes)
+
+
+def _called(node: Node) -> str:
+    """The name of the computation that a fusion or a call runs."""
+    return one_name(node, "to_apply" if "to_apply" in node.attributes else "calls")
 
 
 def _stranger(node: Node, operands: list[Node], kind: str) -> Uncounted:

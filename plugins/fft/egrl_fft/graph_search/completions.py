@@ -29,8 +29,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
+from egrl_fft.graph_search.decisions import Decisions
 from hwsim.problem import Mapping16
-from hwsim.stepwise import Derivation, OrderedDerivation, RuledDerivation
+from hwsim.stepwise import Derivation, RuledDerivation
 
 
 class Completions(Protocol):
@@ -88,7 +89,7 @@ def completions(derivation: Derivation, config: LearnedConfig, rng: np.random.Ge
     """Those that the settings ask for; uniform ones where a derivation does not say what its plans have in common."""
     if config.completions == "learned" and isinstance(derivation, RuledDerivation):
         return LearnedRules(derivation, config, rng)
-    if config.completions == "learned" and isinstance(derivation, OrderedDerivation):
+    if config.completions == "learned" and isinstance(derivation, Decisions):
         return LearnedDecisions(derivation, config, rng)
     return Uniform(derivation, rng)
 
@@ -169,9 +170,7 @@ class LearnedRules:
 class LearnedDecisions:
     """A policy over the choices of decisions that are made one by one (`Completions`)."""
 
-    def __init__(
-        self, derivation: OrderedDerivation, config: LearnedConfig, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, derivation: Decisions, config: LearnedConfig, rng: np.random.Generator) -> None:
         self._derivation, self._config, self._rng = derivation, config, rng
         self._elites = Elites(config.elites)
         counts = derivation.counts

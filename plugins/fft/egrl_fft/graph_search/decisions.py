@@ -13,14 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.problem import Mapping16, Problem
-from hwsim.stepwise import OrderedDerivation
+from hwsim.stepwise import Derivation
 
 WIDTH = 2
 """Bytes of a choice in a vertex."""
 
 
-class Decisions(OrderedDerivation):
-    """A problem's mappings as a tree (`OrderedDerivation` of hwsim/stepwise.py); a vertex is bytes, two a decision."""
+class Decisions(Derivation):
+    """A problem's mappings as a tree; a vertex is bytes, two a decision.
+
+    Attributes:
+        counts: int64 [D], how many choices each decision has.
+    """
 
     def __init__(self, problem: Problem, order: Literal["size", "nodes"]) -> None:
         live = np.argwhere(problem.space.live)

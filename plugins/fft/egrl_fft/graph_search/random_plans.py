@@ -50,8 +50,7 @@ class RandomPlans(Method):
 
 def serves(problem: Problem) -> str | None:
     """Only problems that are derivation graphs."""
-    own = isinstance(problem, HasDerivation) and not problem.derivation.by_domains
-    return None if own else "the problem has no derivation"
+    return None if isinstance(problem, HasDerivation) else "the problem has no derivation"
 
 
 DEFINITION = MethodDefinition(RandomPlansConfig, RandomPlans, serves, {})

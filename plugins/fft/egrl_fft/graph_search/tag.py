@@ -33,7 +33,7 @@ from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import Derivation, HasDerivation
 from workloads.errors import InputError
 
-Vertices = Literal["auto", "derivation", "domains", "decisions"]
+Vertices = Literal["auto", "derivation", "decisions"]
 Order = Annotated[
     Literal["size", "nodes"], Doc('order of "decisions": by falling "size", or as the "nodes" lie')
 ]
@@ -57,9 +57,8 @@ class TagConfig(LearnedConfig):
     vertices: Annotated[
         Vertices,
         Doc(
-            'what is searched: partial plans of the problem\'s own "derivation"; its decisions one by'
-            ' one with the choices that its solver leaves ("domains") or with all ("decisions");'
-            ' "auto": the first of these that there is'
+            'what is searched: partial plans of the problem\'s own "derivation", or its "decisions" one by one;'
+            ' "auto": the derivation, if there is one'
         ),
     ] = "auto"
     order: Order = "size"
@@ -69,13 +68,12 @@ def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[D
     """The derivation to search, and True if all its plans are valid.
 
     Raises:
-        InputError: "derivation" or "domains" for a problem that has none.
+        InputError: "derivation" for a problem that has none.
     """
     own = problem.derivation if isinstance(problem, HasDerivation) else None
-    name = "none" if own is None else "domains" if own.by_domains else "derivation"
-    if vertices not in ("auto", "decisions", name):
+    if own is None and vertices == "derivation":
         raise InputError(
-            f"method.vertices: expected auto or decisions, since problem {problem.about.name} has no {vertices}, found"
+            f"method.vertices: expected auto or decisions, since problem {problem.about.name} has no derivation, found"
             f" {vertices!r}"
         )
     if own is not None and vertices != "decisions":

@@ -35,7 +35,7 @@ class UctConfig(LearnedConfig):
     ] = 0.5
     parallel: Parallel = 1
     vertices: Annotated[
-        Vertices, Doc('what is searched: "derivation", "domains", "decisions" or "auto", as in method `tag`')
+        Vertices, Doc('what is searched: "derivation", "decisions" or "auto", as in method `tag`')
     ] = "auto"
     order: Order = "size"
 

@@ -91,7 +91,7 @@ def _settings(plan: Plan) -> dict[str, Any]:
 
 def _random_play(problem: Any) -> float:
     """The mean reward of games in which every legal action is as likely as the others."""
-    from hwsim.mmap.players import random_legal
+    from egrl_muzero.mmap.random_play import random_legal
 
     draws = np.random.default_rng(0).random((RANDOM_PLAYS, len(problem.space.nodes)))
     actions = random_legal(problem.game, draws).action[:, :, None].astype(np.int16)

@@ -19,6 +19,7 @@ from egrl.methods.egrl.sac_learner import SacLearner
 from egrl.methods.placed import placed_by_network
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
+from policies.shipped import rules
 from toys import ToyRagged
 from workloads.errors import Notice
 from workloads.load import load
@@ -135,11 +136,17 @@ def test_a_policy_to_begin_with_takes_the_place_of_the_shipped_network(resnet):
     np.testing.assert_allclose(flat(again), flat(stored), rtol=1e-3, atol=1e-4)
 
 
-def test_weights_of_a_network_over_the_graph_leave_it_the_shipped_network(resnet):
-    graph = {"network.name": "sage", "network.width": 8, "network.depth": 1}
-    shipped = made(resnet).ask().mapping[0]
-    weights = made(resnet, "ea", **graph).policy()
-    assert np.array_equal(made(resnet, init=weights, **graph).ask().mapping[0], shipped)
+@pytest.mark.parametrize("name", ["sage", "mlp"])
+def test_it_trains_the_network_of_the_population(resnet, name):
+    """A fresh one begins with the best of the shipped rules; a policy of its kind takes its place; both migrate."""
+    chosen = {"network.name": name, "network.width": 8, "network.depth": 1}
+    fresh = made(resnet, **chosen)
+    best = rules(resnet.placer.feature_names, 2)[0]
+    assert np.array_equal(fresh._learner._weights()[: len(best)], best)
+    stored = made(resnet, "ea", **chosen).policy()
+    begun = made(resnet, init=stored, **chosen)
+    np.testing.assert_allclose(flat(begun.policy()), flat(stored), rtol=1e-3, atol=1e-4)
+    assert made(resnet, "egrl", **chosen)._learner.migrant() is not None
 
 
 def test_settings_of_the_learner_that_a_run_does_not_have_are_named(resnet, recwarn):

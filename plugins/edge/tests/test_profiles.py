@@ -1,6 +1,6 @@
 """Readers of what profilers write, on real files where there are some, and names as the ops of a workload.
 
-The files are in tests/egrl/measure/profiles; its README.md says where each comes from.
+The files are in plugins/edge/tests/profiles; its README.md says where each comes from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egrl.measure import profiles
+from egrl_edge import profiles
 from workloads.errors import InputError
 from workloads.importers.read import read
 

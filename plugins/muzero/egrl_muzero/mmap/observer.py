@@ -1,25 +1,18 @@
 """The observation of games, batched: the state representation of the MMapGame paper, section 4.3.1.
 
-`hwsim/mmap/view/parts.py` has the settings, columns, shapes and ranges; `tests/hwsim/mmap/observe_twin.py` is the
-same in plain Python.
+`parts.py` beside this file has the settings, columns, shapes and ranges, and the deviations;
+`plugins/muzero/tests/mmap/observe_twin.py` is the same in plain Python.
 
-Deviations: those of `hwsim/mmap/view/parts.py`. Where the paper is silent: a window of n steps around the present one
-begins n // 2 steps before it. A cell of the map or of the profile is occupied if any granule of it is, at any of its
-steps, so that a free cell is free throughout. The next buffers are the next decisions; buffers without a size are none.
-
-The observation of decisions: the columns of buffers and of actions, and of the game as a whole.
-
-Each kernel fills one row of a batch, of a game that is not over.
-
-The observation of fast memory: its map and profile, offsets, what copies may take, and what is held.
+Where the paper is silent: a window of n steps around the present one begins n // 2 steps before it. A cell of the map
+or of the profile is occupied if any granule of it is, at any of its steps, so that a free cell is free throughout. The
+next buffers are the next decisions; buffers without a size are none.
 
 Each kernel fills one row of a batch, of a game that is not over. Every interval that is placed begins at or before the
 present step. So those that reach into a window of steps are found by their last steps and by the list of outputs that
 are still there, as in `hwsim/mmap/rules/state.py`.
 
-The arrays of an observation while they are filled, what of them is the same in every state, and scales.
-
-`hwsim/mmap/view/parts.py` has shapes, columns and ranges.
+A tensor is *held* if it lies in fast memory, nothing was placed over it, and it has uses to come: a NoCopy at its next
+use makes it stay, and what is placed over it takes that chance away.
 """
 
 from __future__ import annotations
@@ -29,14 +22,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from egrl_muzero.mmap.parts import (
+    ACTION,
+    ARRAYS,
+    BUFFER,
+    GLOBAL,
+    LIMIT,
+    LOSS,
+    SCHEMA_VERSION,
+    Part,
+    View,
+    parts,
+)
 from hwsim.jit import kernel
+from hwsim.mmap.game import MmapGame
 from hwsim.mmap.observation import SECONDS_SCALE, SIZE_SCALE, STEPS_SCALE
 from hwsim.mmap.rules.moves import is_over
 from hwsim.mmap.rules.outcome import Outcome, outcome_of
-from hwsim.mmap.rules.state import DROPPED, PLACED, GameState, Words, find_held, new_words, state_of
+from hwsim.mmap.rules.state import DROPPED, PLACED, GameState, Words, is_clear, mark, new_words, state_of
 from hwsim.mmap.tables import Tables, instruction_s
-from hwsim.mmap.view.parts import ACTION, BUFFER, GLOBAL, LIMIT, LOSS, Part, parts
-from hwsim.stepwise import View
 
 _NONE_IS_MINUS_ONE = ("buffer_ids", "supply", "offsets")
 
@@ -67,6 +71,20 @@ class Observer:
         return seen
 
 
+class SeenGame(MmapGame):
+    """The MMapGame as an agent sees it; `observer` looks at its states, as much as a `View` says."""
+
+    arrays, view_schema = ARRAYS, SCHEMA_VERSION
+
+    def __init__(self, game: MmapGame, view: View) -> None:
+        super().__init__(game.tables, game.granule_bytes)
+        self.observer = Observer(game.tables, view)
+
+    def observe(self, state: GameState) -> dict[str, NDArray[Any]]:
+        """What the agent sees of B games, arrays [B, …]: `observer.parts` has names, shapes, dtypes and ranges."""
+        return self.observer.observe(state)
+
+
 @kernel
 def _observe_all(tables: Tables, fixed: Fixed, states: GameState, arrays: Arrays, words: Words) -> None:
     """Fill the rows of the games that are not over; the others stay as they are."""
@@ -78,11 +96,66 @@ def _observe_all(tables: Tables, fixed: Fixed, states: GameState, arrays: Arrays
         fill_memory(tables, fixed, state, arrays, row)
         fill_supply(tables, state, arrays, row)
         # `words` is scratch for both: what is held must be known before the actions' outcomes are worked out.
-        held = find_held(tables, state, fixed.next_use, fixed.held, words)
+        held = _find_held(tables, state, fixed.next_use, fixed.held, words)
         fill_held(tables, state, held, arrays, row)
         fill_actions(tables, fixed, state, held, arrays, row, words)
         fill_game(fixed, state, arrays, row)
         fill_offsets(tables, fixed, state, arrays, row)
+
+
+@kernel
+def _use_to_come(next_use: NDArray[np.int32], b: int, cursor: int) -> int:
+    """The first decision on the tensor of buffer b from the cursor on; N: there is none."""
+    # N is never below the cursor, so the chain of uses always ends.
+    while b < cursor:
+        b = next_use[b]
+    return b
+
+
+@kernel
+def _find_held(
+    tables: Tables, state: GameState, next_use: NDArray[np.int32], steps: int, words: Words
+) -> NDArray[np.int32]:
+    """Next uses int32 [K] of the held tensors whose last interval ended within so many steps, latest first.
+
+    `next_use` int32 [N] is the next decision on each buffer's tensor. A tensor counts as covered by members of its own
+    alias group, too.
+    """
+    found = np.empty(len(tables.ready) if steps > 0 else 0, np.int32)
+    if steps == 0:
+        return found
+    # Time runs backwards, and `words` has the granules of all intervals that end later than the one looked at: a
+    # tensor is still there if none of its granules is taken.
+    count, cursor, end = 0, state.game[0].cursor, len(tables.buffer)
+    now = tables.buffer[cursor].step
+    words[:] = np.uint64(0)
+    # What ends past the present step lies there now.
+    for k in range(state.game[0].active):
+        other = state.buffer[k].active
+        if state.buffer[other].last <= now:
+            continue
+        coming = _use_to_come(next_use, other, cursor)
+        if coming < end:
+            found[count] = coming
+            count += 1
+        mark(words, state.buffer[other].offset, tables.buffer[other].granules)
+    for t in range(now, max(now - steps, -1), -1):
+        other = state.step[t].ends_at
+        while other >= 0:
+            tensor = state.tensor[tables.buffer[other].tensor]
+            # Only a tensor's latest interval says where it lies.
+            if tensor.last == t and is_clear(words, tensor.offset, tables.buffer[other].granules):
+                coming = _use_to_come(next_use, other, cursor)
+                if coming < end and count < len(found):
+                    found[count] = coming
+                    count += 1
+            other = state.buffer[other].also_ends
+        # Marked after all of them were looked at: intervals that end at one step do not cover each other.
+        other = state.step[t].ends_at
+        while other >= 0:
+            mark(words, state.buffer[other].offset, tables.buffer[other].granules)
+            other = state.buffer[other].also_ends
+    return found[:count]
 
 
 @kernel
@@ -309,7 +382,7 @@ class Fixed(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """The arrays to fill, [B, …], in the order of `hwsim.mmap.view.parts.parts`.
+    """The arrays to fill, [B, …], in the order of `parts.parts`.
 
     `held` and `losses` have no cells where they are not shown.
     """

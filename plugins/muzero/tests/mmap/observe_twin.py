@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from mmap_twin import Placed, Twin
 
+from egrl_muzero.mmap.parts import ACTION_FEATURES, BUFFER_FEATURES, View
 from hwsim.mmap.observation import SECONDS_SCALE, SIZE_SCALE, STEPS_SCALE
-from hwsim.mmap.view.parts import ACTION_FEATURES, BUFFER_FEATURES
-from hwsim.stepwise import View
 
 
 def steps(distance: int) -> float:

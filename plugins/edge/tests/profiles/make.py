@@ -1,4 +1,4 @@
-"""Make the real profiles of this folder again: python tests/egrl/measure/profiles/make.py (README.md says more)."""
+"""Make the real profiles of this folder again: python plugins/edge/tests/profiles/make.py (README.md says more)."""
 
 from __future__ import annotations
 

@@ -11,17 +11,18 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from mmap_programs import GRANULE
 
-import hwsim.mmap.gym
+import egrl_muzero.mmap.gym
+from egrl_muzero.mmap.gym import MmapEnv
+from egrl_muzero.mmap.observer import SeenGame
+from egrl_muzero.mmap.parts import View
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
-from hwsim.mmap.gym import MmapEnv
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from hwsim.stepwise import View
 from workloads.errors import InputError
 from workloads.load import load_program
 from workloads.programs.json_file import to_json
 from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
-NAME = "hwsim.mmap.gym:egrl/MMapGame-v0"
+NAME = "egrl_muzero.mmap.gym:egrl/MMapGame-v0"
 DROP, COPY, NO_COPY = range(3)
 SMALL = View(map_cells=16, map_steps=32, profile_cells=16, supply_steps=16, offsets=16)
 
@@ -84,7 +85,7 @@ def test_a_program_may_be_a_name_a_file_or_an_object_and_is_the_same(tmp_path):
 def test_what_is_seen_is_what_the_game_shows():
     env = MmapEnv("rnn_2", view=SMALL)
     seen, info = env.reset()
-    game = env.problem.game.seen_by(SMALL)
+    game = SeenGame(env.problem.game, SMALL)
     state = game.reset(1)
     for _ in range(20):
         for name, array in game.observe(state).items():
@@ -197,6 +198,6 @@ def test_what_cannot_be_done_is_refused_in_a_line():
 
 def test_without_gymnasium_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    spec = importlib.util.spec_from_file_location("again", hwsim.mmap.gym.__file__)
-    with pytest.raises(InputError, match=r"expected the extra: pip install 'egrl\[gym\]'"):
+    spec = importlib.util.spec_from_file_location("again", egrl_muzero.mmap.gym.__file__)
+    with pytest.raises(InputError, match=r"expected the extra: pip install 'egrl-muzero\[gym\]'"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))

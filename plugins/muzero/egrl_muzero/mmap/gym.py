@@ -1,6 +1,6 @@
-"""The MMapGame as an environment of Gymnasium (the extra `gym`); importing this file registers it.
+"""The MMapGame as an environment of Gymnasium (the extra `gym` of this plug-in); importing this file registers it.
 
-gymnasium.make("hwsim.mmap.gym:egrl/MMapGame-v0", program="alexnet_train_batch_32", chip="tpuv4i")
+gymnasium.make("egrl_muzero.mmap.gym:egrl/MMapGame-v0", program="alexnet_train_batch_32", chip="tpuv4i")
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, Literal, SupportsInt, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from egrl_muzero.mmap.observer import SeenGame
+from egrl_muzero.mmap.parts import ACTION, View, pixels
 from hwsim.mmap.chip import Chip, load_chip
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.mmap.rules.state import GameState
-from hwsim.mmap.view.parts import ACTION, pixels
-from hwsim.stepwise import View
 from workloads.errors import InputError
 from workloads.load import load_program
 from workloads.programs.program import Program
@@ -25,7 +25,9 @@ try:
     import gymnasium
     from gymnasium import spaces
 except ImportError as error:
-    raise InputError(f"hwsim.mmap.gym: expected the extra: pip install 'egrl[gym]' ({error})") from None
+    raise InputError(
+        f"egrl_muzero.mmap.gym: expected the extra: pip install 'egrl-muzero[gym]' ({error})"
+    ) from None
 
 ID = "egrl/MMapGame-v0"
 Illegal = Literal["lose", "truncate", "error"]
@@ -73,7 +75,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         if not isinstance(program, Program):
             program = load_program(str(program))
         self.problem = MmapProblem(program, chip if isinstance(chip, Chip) else load_chip(chip), config)
-        self.game = self.problem.game if view is None else self.problem.game.seen_by(view)
+        self.game = SeenGame(self.problem.game, view or View())
         self.illegal, self.render_mode = illegal, render_mode
         self.action_space = spaces.Discrete(len(ACTIONS))
         self.observation_space = spaces.Dict(  # type: ignore[assignment]
@@ -171,4 +173,4 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         return info
 
 
-gymnasium.register(id=ID, entry_point="hwsim.mmap.gym:MmapEnv")
+gymnasium.register(id=ID, entry_point="egrl_muzero.mmap.gym:MmapEnv")

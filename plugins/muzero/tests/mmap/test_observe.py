@@ -10,13 +10,13 @@ from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import Twin
 from observe_twin import ObserveTwin
 
+from egrl_muzero.mmap.observer import SeenGame
+from egrl_muzero.mmap.parts import BUFFER_FEATURES, View
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.rules.state import GameState
 from hwsim.mmap.tables import build_tables
-from hwsim.mmap.view.parts import BUFFER_FEATURES
-from hwsim.stepwise import View
 from workloads.errors import InputError
 from workloads.load import load_program
 
@@ -38,7 +38,7 @@ def views(draw: st.DrawFn) -> View:
     )
 
 
-def assert_in_range(game: MmapGame, seen) -> None:
+def assert_in_range(game: SeenGame, seen) -> None:
     assert list(seen) == list(game.observer.parts)
     for name, part in game.observer.parts.items():
         assert seen[name].dtype == part.dtype
@@ -51,7 +51,7 @@ def assert_in_range(game: MmapGame, seen) -> None:
 @given(programs(), chips(), st.booleans(), st.booleans(), views(), st.data())
 def test_every_array_at_every_move_is_the_twins(program, chip, literal, drop_backup, view, data):
     assume(playable(program))
-    game = MmapGame(build_tables(program, chip, literal, drop_backup), GRANULE, view)
+    game = SeenGame(MmapGame(build_tables(program, chip, literal, drop_backup), GRANULE), view)
     twin, state, moves = Twin(program, chip, literal, drop_backup), game.reset(1), 0
     while not twin.over():
         seen = game.observe(state)
@@ -70,8 +70,9 @@ def test_every_array_at_every_move_is_the_twins(program, chip, literal, drop_bac
 
 
 @pytest.fixture(scope="module")
-def problem() -> MmapProblem:
-    return MmapProblem(load_program("alexnet_train_batch_32"), load_chip("tpuv4i"))
+def game() -> SeenGame:
+    problem = MmapProblem(load_program("alexnet_train_batch_32"), load_chip("tpuv4i"))
+    return SeenGame(problem.game, View())
 
 
 def played(game: MmapGame, moves: int, batch: int = 4) -> GameState:
@@ -83,37 +84,36 @@ def played(game: MmapGame, moves: int, batch: int = 4) -> GameState:
     return state
 
 
-def test_a_batch_is_seen_as_each_of_its_games(problem):
-    state = played(problem.game, 150)
-    seen = problem.game.observe(state)
-    assert_in_range(problem.game, seen)
+def test_a_batch_is_seen_as_each_of_its_games(game):
+    state = played(game, 150)
+    seen = game.observe(state)
+    assert_in_range(game, seen)
     assert len({row.tobytes() for row in seen["memory_map"]}) == 4
     for row in range(4):
-        alone = problem.game.observe(problem.game.take(state, np.array([row])))
+        alone = game.observe(game.take(state, np.array([row])))
         for name, array in alone.items():
             np.testing.assert_array_equal(array[0], seen[name][row])
 
 
-def test_the_full_profile_has_a_cell_a_granule_and_coarser_ones_are_made_of_it(problem):
-    state = played(problem.game, 150)
-    full = problem.game.seen_by(View(profile_cells=None)).observe(state)["memory_profile"]
+def test_the_full_profile_has_a_cell_a_granule_and_coarser_ones_are_made_of_it(game):
+    state = played(game, 150)
+    full = SeenGame(game, View(profile_cells=None)).observe(state)["memory_profile"]
     assert full.shape == (4, 32768)
     assert 0 < full.mean() < 1
-    coarse = problem.game.observe(state)["memory_profile"]
+    coarse = game.observe(state)["memory_profile"]
     np.testing.assert_array_equal(coarse, full.reshape(4, 512, 64).max(axis=2))
 
 
-def test_the_middle_column_of_the_map_is_the_profile_where_a_column_is_a_step(problem):
-    game = problem.game.seen_by(View(map_cells=128, map_steps=128, profile_cells=128))
-    seen = game.observe(played(game, 150))
+def test_the_middle_column_of_the_map_is_the_profile_where_a_column_is_a_step(game):
+    seen = SeenGame(game, View(map_cells=128, map_steps=128, profile_cells=128)).observe(played(game, 150))
     np.testing.assert_array_equal(seen["memory_map"][:, :, 64], seen["memory_profile"])
 
 
-def test_all_offsets_end_with_the_last_ones(problem):
-    state = played(problem.game, 150)
+def test_all_offsets_end_with_the_last_ones(game):
+    state = played(game, 150)
     cursor = state.game["cursor"]
-    whole = problem.game.seen_by(View(offsets=None)).observe(state)["offsets"]
-    for row, found in enumerate(problem.game.observe(state)["offsets"]):
+    whole = SeenGame(game, View(offsets=None)).observe(state)["offsets"]
+    for row, found in enumerate(game.observe(state)["offsets"]):
         np.testing.assert_array_equal(found, whole[row, cursor[row] - 128 : cursor[row]])
         assert (whole[row, cursor[row] :] == -1).all()
 
@@ -122,7 +122,7 @@ def test_what_is_beyond_every_scale_is_clipped():
     problem = MmapProblem(load_program("rnn_2"), load_chip("tpuv4i"))
     tables = problem.tables._replace(buffer=problem.tables.buffer.copy())
     tables.buffer["demand_s"] = 1e40
-    seen = MmapGame(tables, 4096).observe(problem.game.reset(1))["buffers"][0, 0]
+    seen = SeenGame(MmapGame(tables, 4096), View()).observe(problem.game.reset(1))["buffers"][0, 0]
     assert seen[BUFFER_FEATURES.index("demand")] == 4.0
 
 

@@ -1,4 +1,4 @@
-"""The parts of an observation of a game: the shape and range of each part (the settings: `hwsim.stepwise.View`).
+"""The parts of an observation of a game: its settings, and the shape and range of each part.
 
 Source: MMapGame paper, section 4.3.1 and table 1.
 
@@ -12,20 +12,61 @@ a NoCopy at their next use, and what of that each action would write over.
 
 from __future__ import annotations
 
-import colorsys
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from typing_extensions import Doc
 
-from hwsim.mmap.layout import Layout
-from hwsim.stepwise import Arrays, View
+from hwsim.mmap.layout import Layout, tensor_colours
+from hwsim.stepwise import Arrays
+from workloads.errors import InputError
 
 SCHEMA_VERSION = 1
 """Of what is seen: another one wherever a column, a scale or an order means something else than before."""
 LIMIT = 4.0
 """Scaled sizes, seconds and distances are clipped here: bytes beyond 10^27, times beyond 10^12 s or 10^13 steps."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How much of a game an agent sees."""
+
+    next_buffers: Annotated[
+        int, Doc("decisions after the present one that are shown (k in the MMapGame paper)")
+    ] = 5
+    same_tensor: Annotated[
+        int, Doc("later decisions on the same tensor that are shown (l in the MMapGame paper)")
+    ] = 5
+    map_cells: Annotated[int, Doc("rows, and columns, of the memory map")] = 128
+    map_steps: Annotated[int, Doc("steps that the map covers, a multiple of `map_cells`")] = 256
+    profile_cells: Annotated[int | None, Doc("cells of the memory profile; None: one per granule")] = 512
+    supply_steps: Annotated[int, Doc("steps that the supply profile covers")] = 128
+    offsets: Annotated[
+        int | None,
+        Doc("buffers before the present one whose offsets are shown; None: all, by their index"),
+    ] = 128
+    held: Annotated[
+        int,
+        Doc("steps back within which tensors that still lie in fast memory are shown; 0: they are not shown"),
+    ] = 0
+
+    def __post_init__(self) -> None:
+        """Raises InputError where a number is out of range."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            least = 0 if each.name in ("next_buffers", "same_tensor", "held") else 1
+            most = 2**24 if each.name == "profile_cells" else 2**16
+            unlimited = value is None and each.name in ("profile_cells", "offsets")
+            if not unlimited and (type(value) is not int or not least <= value <= most):
+                raise InputError(
+                    f"{each.name}: expected a whole number from {least} to {most}, found {value!r}"
+                )
+        if self.map_steps % self.map_cells:
+            raise InputError(
+                f"map_steps: expected a multiple of map_cells ({self.map_cells}), found {self.map_steps}"
+            )
 
 
 class BufferColumns(NamedTuple):
@@ -124,18 +165,8 @@ def parts(view: View, buffers: int, tensors: int, groups: int, granules: int) ->
 
 
 HEIGHT, WIDTH = 360, 640
-_GOLDEN = 0.618033988749895
-_LIGHTNESS = (0.45, 0.72, 0.3, 0.6, 0.84)
 _EMPTY, _EDGE, _NOW = 255, 40, (200, 0, 0)
 _LEAST_WITH_EDGE = 4
-
-
-def tensor_colours(count: int) -> NDArray[np.float64]:
-    """float64 [count, 3], red, green and blue in 0..1: neighbours differ in hue, and in lightness for greyscale."""
-    rows = [
-        colorsys.hls_to_rgb(n * _GOLDEN % 1.0, _LIGHTNESS[n % len(_LIGHTNESS)], 0.65) for n in range(count)
-    ]
-    return np.array(rows).reshape(-1, 3)
 
 
 def pixels(

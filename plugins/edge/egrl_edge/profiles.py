@@ -6,7 +6,7 @@
     openvino        the counters that `benchmark_app -report_type detailed_counters` (or average_counters) writes
     pytorch         the Chrome trace of `torch.profiler`
 
-Source: ONNX Runtime 1.32 and PyTorch 2.13 were run (tests/egrl/measure/profiles/README.md); the others are read as
+Source: ONNX Runtime 1.32 and PyTorch 2.13 were run (plugins/edge/tests/profiles/README.md); the others are read as
 their documentation and public reports describe them.
 
     seconds = profiles.onnx_runtime("profile.json")

@@ -1,8 +1,9 @@
 """Play the MMapGame as an environment: a random player, and one that takes fast memory wherever it can.
 
-    python examples/mmap_gym/play.py [PROGRAM] [GAMES]
+    python plugins/muzero/example/play.py [PROGRAM] [GAMES]
 
-Needs the extra: pip install 'egrl[gym]'. The defaults (alexnet_train_batch_32, 5 random games) take some seconds.
+Needs the plug-in's extra: pip install './plugins/muzero[gym]'. The defaults (alexnet_train_batch_32, 5 random games)
+take some seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ GREEDY = (2, 1, 0)
 def main(argv: Sequence[str]) -> int:
     """Print what each game was worth."""
     program, games = argv[0] if argv else "alexnet_train_batch_32", int(argv[1]) if len(argv) > 1 else 5
-    env = gymnasium.make("hwsim.mmap.gym:egrl/MMapGame-v0", program=program, chip="tpuv4i")
+    env = gymnasium.make("egrl_muzero.mmap.gym:egrl/MMapGame-v0", program=program, chip="tpuv4i")
     env.action_space.seed(0)
     for player in ["greedy", *["random"] * games]:
         total, over = 0.0, False

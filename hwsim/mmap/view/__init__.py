@@ -1,1 +1,0 @@
-"""Views of a game: for agents as arrays, for people as pixels; they change no state."""

@@ -1,0 +1,1 @@
+"""What an agent sees of the MMapGame, and the game as an environment of Gymnasium."""
