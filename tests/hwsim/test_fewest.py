@@ -26,7 +26,7 @@ def at_most(changes: np.ndarray, cost: Floats, most: int) -> float:
 
 
 @pytest.mark.slow
-@settings(max_examples=6, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(workloads(max_ops=4), chips())
 def test_with_each_number_of_changes_it_is_as_fast_as_the_fastest_of_all(workload, chip):
     problem = small(workload, chip)

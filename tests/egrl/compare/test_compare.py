@@ -310,6 +310,14 @@ def test_a_changed_configuration_is_refused(copied, capsys):
     refuse(capsys, arguments(copied), "random-s0", "another simulator, chip or workload")
 
 
+def test_why_a_run_failed_is_the_last_line_that_it_said(tmp_path):
+    said: list[str] = []
+    failures, interrupted = report.run_all([Job("alone", tmp_path, ("rum",))], 1, said.append)
+    assert not interrupted
+    assert failures[tmp_path].startswith("alone failed: egrl: expected one of run, ")
+    assert said == [f"1/1 {failures[tmp_path]}"]
+
+
 @pytest.mark.exhaustive
 def test_a_failed_run_is_reported_and_ends_no_other(copied, capsys):
     broken = copied / "alexnet" / "annealing-s0"

@@ -21,7 +21,7 @@ import egrl
 from egrl.cli.main import main
 from egrl.exploration import summary
 from egrl.exploration.grid import SEGMENT, Parameter, Point, Subject, Trial, read_grid, try_mappings
-from egrl.exploration.run import Explored, Here, Processes, WorkerDied, exchanged
+from egrl.exploration.run import Explored, Here, Processes, WorkerDied, exchanged, open_pool
 from egrl.exploration.summary import gains, per, share_text, steps_of
 from egrl.report.page import page_of_exploration
 from hwsim.nnpi import problem as nnpi
@@ -325,6 +325,17 @@ def test_a_share_that_rounds_to_nothing_has_no_sign():
         "-1.51%",
         "25.00%",
     ]
+
+
+@pytest.mark.slow
+def test_processes_answer_by_keys():
+    with open_pool(2) as pool:
+        found: dict[object, object] = {}
+        for number in (-1, -2):
+            pool.submit(number, abs, number)
+        while len(found) < 2:
+            found |= dict(pool.ready(1.0))
+    assert found == {-1: 1, -2: 2}
 
 
 @pytest.mark.exhaustive

@@ -271,7 +271,7 @@ def test_samples_with_profiles_have_the_mean_and_the_spread_of_the_posterior(pro
     assert np.abs(mean / doubt).max() < 0.5
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_a_run_on_a_board_that_profiles_uses_it_and_goes_on_as_it_was(tmp_path):
     net = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     model = truth(net.family, 40)
@@ -304,7 +304,7 @@ def test_thinning_keeps_the_best_half_and_an_even_choice_of_the_rest():
     assert (np.diff(kept) > 0).all()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_of_many_measurements_only_the_fastest_are_predicted_anew(monkeypatch):
     monkeypatch.setattr("egrl.methods.twin.method.PREDICTED", 6)
     propose, known = Proposer.propose, []

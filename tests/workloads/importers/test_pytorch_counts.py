@@ -187,7 +187,7 @@ NETS: dict[str, tuple[Forward, tuple[torch.Tensor, ...], Forward | None]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", gate(NETS, ("cond", "scan", "cache", "view", "no_grad")))
+@pytest.mark.parametrize("name", gate(NETS, ("cond", "scan", "cache", "view", "no_grad", "input")))
 def test_regions_loops_branches_and_writes_in_place_have_all_their_products(name, tmp_path):
     forward, inputs, other = NETS[name]
     module = Net(forward).eval()

@@ -262,7 +262,7 @@ LOOKUPS: dict[str, tuple[Callable[..., Any], tuple[int, ...], int]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", gate(LOOKUPS, ("embedding", "gather")))
+@pytest.mark.parametrize("name", gate(LOOKUPS, ("embedding", "gather", "bags")))
 def test_a_look_up_reads_the_elements_of_its_table_that_it_picks(name, tmp_path):
     forward, shape, elements = LOOKUPS[name]
     module = Held(forward, w=weight(1000, 16))
