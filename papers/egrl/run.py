@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from egrl.figures import FIGURES
+from egrl.figures import find_figure
 from egrl.reproduction import Paper, Say, open_folder, run_comparison, save_figure, write_report
 from egrl.runs import folder as run_folder
 from egrl.runs.past_run import PastRun
@@ -121,9 +121,7 @@ def _all_runs(plan: Plan, out: Path, workload: str) -> list[PastRun]:
 
 def _draw(figure: str, given: Sequence[Any], path: Path) -> dict[str, Any]:
     """Save a figure; returns the numbers behind it."""
-    import importlib
-
-    drawing = importlib.import_module(FIGURES[figure][1]).draw(given)
+    drawing = find_figure(figure).draw(given)
     save_figure(drawing.figure, path)
     return dict(drawing.numbers)
 
