@@ -49,8 +49,9 @@ def _told(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 _PAPER, _UNINFORMED, _FROZEN = _told(PAPER), _told(UNINFORMED), ("ppo.learner.epochs=0",)
 _SAMPLE, _ALONE = ("ppo.draw=problem",), ("problem.solver=false",)
-_ONE_NUMBER = ("egrl.profile_model.use=off",)
-"""Of a partition `egrl` is told its throughput, as all others are, and no loads."""
+_ONE_NUMBER = ("egrl.profile_model.use=off", "egrl.readout=greedy")
+"""Of a partition `egrl` is told its throughput, as all others are, and no loads. Its networks name chips, as those that
+`es` trains: what ranking is worth is in `benchmarks/placing_chips.py`."""
 _LARGE = (0.06, 20)
 """`second_s` and `longer` of the paper's agent, whose network is large."""
 VARIANTS: dict[str, Variant] = {

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from egrl.methods.rank.config import ScoreGradientConfig
+from policies.adam import Adam
 from policies.context_module import Batch
 from policies.places import Places
 from policies.ranker import free_share
@@ -74,7 +75,7 @@ class ScoreGradient:
 
     def __init__(self, module: RankingModule, config: ScoreGradientConfig) -> None:
         self.module, self.config, self.rounds = module, config, 0
-        self._adam = torch.optim.Adam(module.parameters(), lr=config.first_rate)
+        self._adam = Adam(module.parameters(), config.first_rate)
         self._said: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -127,7 +128,7 @@ class ScoreGradient:
         )
         surrogate = (scores * torch.from_numpy(np.concatenate([s.reshape(-1) for s in slopes]))).sum()
         surrogate = surrogate + (free * torch.tensor(free_slopes, dtype=torch.float32)).sum()
-        self._adam.param_groups[0]["lr"] = _between(self.config.first_rate, self.config.last_rate, self._done)
+        self._adam.learning_rate = _between(self.config.first_rate, self.config.last_rate, self._done)
         self._adam.zero_grad()
         (surrogate / len(draws)).backward()  # type: ignore[no-untyped-call]
         length = nn.utils.clip_grad_norm_(self.module.parameters(), self.config.longest)
@@ -142,20 +143,17 @@ class ScoreGradient:
         return np.tensordot(centred, draws.noise, axes=1), float(centred @ draws.free_noise)
 
     def state_dict(self) -> dict[str, Any]:
-        """Between two rounds: weights and buffers, and of each weight what Adam keeps."""
-        kept = self._adam.state_dict()["state"]
+        """Between two rounds: weights and buffers, and what Adam keeps."""
         return {
             "module": {name: value.numpy().copy() for name, value in self.module.state_dict().items()},
-            "adam": [{key: value.numpy().copy() for key, value in kept[k].items()} for k in sorted(kept)],
+            "adam": self._adam.state_dict(),
             "rounds": self.rounds,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self.module.load_state_dict({name: torch.tensor(value) for name, value in state["module"].items()})
-        kept = [{key: torch.tensor(value) for key, value in moments.items()} for moments in state["adam"]]
-        groups = self._adam.state_dict()["param_groups"]
-        self._adam.load_state_dict({"state": dict(enumerate(kept)), "param_groups": groups})
+        self._adam.load_state_dict(state["adam"])
         self.rounds = int(state["rounds"])
 
 
