@@ -204,7 +204,6 @@ def test_starting_loads_nothing_heavy(program):
     assert not loaded & {*HEAVY, "numpy", "pydantic"}
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("method", "unneeded"),
     [
