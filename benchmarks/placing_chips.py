@@ -2,7 +2,7 @@
 
     python -m benchmarks.placing_chips train -o RULES.json [--rules 12]
     python -m benchmarks.placing_chips once [RULES.json]
-    python -m benchmarks.placing_chips search -o RUNS.jsonl [--arms … --seeds 3]
+    python -m benchmarks.placing_chips search -o RUNS.jsonl [--arms … --seeds 3 --all-graphs]
     python -m benchmarks.placing_chips table RUNS.jsonl
 
 Every graph of the training set is partitioned among the 36 chips of `mcm36`, and a drawn number of them, 4 to 36.
@@ -35,12 +35,12 @@ from hwsim.mcm.package import load_package
 from hwsim.mcm.placer import FEATURE_NAMES
 from hwsim.mcm.problem import McmProblem
 from policies.places import Places
-from policies.ranker import by_hand, free_share
+from policies.ranker import SPREAD, by_hand, free_share
 from workloads.errors import InputError
 from workloads.load import load
 from workloads.zoo.mcm87 import MCM87, split
 
-LEAST = 0.005
+LEAST, CHIPS = 0.005, 36
 SOLVE_S, ROUNDS = 1.0, 150
 AT = (21, 50, 126, 252, 504)
 ALONE = ("method.twin=off", "method.profile_model.use=off")
@@ -55,7 +55,9 @@ ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ppo": ("ppo", ()),
     "annealing": ("annealing", ()),
     "random": ("random", ()),
+    "drawn": ("", ()),
 }
+"""Name -> method, settings. `drawn` learns nothing: rules drawn around the one by hand, as the population's first."""
 
 
 @dataclass
@@ -105,7 +107,7 @@ def pairs(names: Sequence[str], drawn: bool) -> list[Split]:
     found = []
     rng = np.random.default_rng(7)
     for name in names:
-        for chips in (36, int(2 ** rng.uniform(2, 5.2))) if drawn else (36,):
+        for chips in (CHIPS, int(2 ** rng.uniform(2, 5.2))) if drawn else (CHIPS,):
             try:
                 pair = Split(name, chips, np.inf)
                 pair.best = pair.problem.solve(SOLVE_S, 0).cost
@@ -146,6 +148,8 @@ def searched(workload: str, arm: str, seed: int, evaluations: int) -> dict[str, 
 def _marks(
     workload: str, method: str, settings: Sequence[str], seed: int, evaluations: int
 ) -> dict[str, float]:
+    if not method:
+        return _drawn(workload, seed, evaluations)
     search = egrl.Search(workload, problem="mcm", method=method, seed=seed, settings=settings)
     cost: list[float] = []
     while len(cost) < evaluations:
@@ -154,9 +158,22 @@ def _marks(
         found = search.problem.evaluate(batch.proposals.mapping, batch.key)
         search.tell(batch, found.cost)
         cost += found.cost.tolist()
-    base = search.problem.baseline.cost
+    return _best(search.problem.baseline.cost, cost)
+
+
+def _drawn(workload: str, seed: int, evaluations: int) -> dict[str, float]:
+    """The heuristic's partition, then those of the rule by hand and of rules drawn around it."""
+    graph, rng, hand = Split(workload, CHIPS, np.inf), np.random.default_rng(seed), by_hand(FEATURE_NAMES, 1)
+    rules = hand + SPREAD * rng.standard_normal((evaluations - 1, len(hand)))
+    rules[0] = hand
+    base = graph.problem.baseline.cost
+    return _best(base, [base, *graph.costs(rules).tolist()])
+
+
+def _best(base: float, cost: Sequence[float]) -> dict[str, float]:
+    """The best speedups after so many partitions."""
     best = base / np.minimum.accumulate(np.minimum(cost, base))
-    return {str(at): float(best[at - 1]) for at in AT if at <= evaluations}
+    return {str(at): float(best[at - 1]) for at in AT if at <= len(cost)}
 
 
 def table(path: Path) -> None:
@@ -198,6 +215,7 @@ def main() -> None:
     parser.add_argument("--arms", default=",".join(ARMS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--evaluations", type=int, default=504)
+    parser.add_argument("--all-graphs", action="store_true", help="not those of the test set alone")
     given = parser.parse_args()
     if given.what == "train":
         hand = by_hand(FEATURE_NAMES, 1).astype(np.float64)
@@ -210,7 +228,7 @@ def main() -> None:
         with given.output.open("a") as file:
             for seed in range(given.seeds):
                 for arm in given.arms.split(","):
-                    for workload in split().test:
+                    for workload in MCM87 if given.all_graphs else split().test:
                         file.write(json.dumps(searched(workload, arm, seed, given.evaluations)) + "\n")
                         file.flush()
     else:
