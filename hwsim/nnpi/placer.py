@@ -1,29 +1,16 @@
-"""Tensors into memories by score: the placer of `nnpi`, which the compiler's rules use, too.
+"""Tensors into memories by score: the placer of `nnpi`, and the compiler's rules, which are tables of scores for it.
 
 Source: list scheduling by priority, here in space: what is placed never moves again. See `hwsim.placing`.
 
 A weight outside the slowest memory is held at every step, an activation from its op to its last consumer (closed).
-What weights hold of a memory is one number, which meets the fullest step of the activations; activations are a tree
-over the steps (`hwsim.nnpi.placer`), so that a map takes T log N operations, however long tensors live.
+What weights hold of a memory is one number, which meets the fullest step of the activations. These are a segment tree
+over the steps (`Usage`), whose ranges keep what is added to them as a whole, walked from the leaves up: a map takes
+T log N operations, however long tensors live.
 
-The native compiler: capacity-and-size rules that place each tensor in the fastest memory that takes it.
-
-Source: the EGRL paper (section 4) says only that the compiler is "a collection of heuristic rules specific
-to the compute and memory capacity of the hardware". Which rules is an *assumption*, so there are several, by
-name; the default has the best geometric-mean latency over the zoo (`benchmarks/baseline_rules.py`).
-
-A rule sees no latency. It ranks the tensors and puts each in the fastest memory where it still fits, by the placer
-that policies use, too (`hwsim.nnpi.placer`): a rule is a fixed table of scores. Every result is a valid map.
-
-Usage at each point of a row, as a tree: add an amount to a range of points, get the maximum of a range.
-
-Source: a segment tree whose ranges keep what is added to them as a whole, walked from the leaves up. Both operations
-take the logarithm of the points, however long the range.
-
-`Usage` is (greatest, added), int64 [2 M] each, M a power of two above T + 1 for T points. The halves of the range at k
-are at 2 k and 2 k + 1. `added` is what was added to the range as a whole. `greatest` is the most at a point of it,
-without what was added to the ranges around it. The leaf of point p is at M + 1 + p; the leaves on either side of the
-points are free, for `add` and `most` to walk on.
+The EGRL paper (section 4) says of the native compiler only that it is "a collection of heuristic rules specific to the
+compute and memory capacity of the hardware". Which rules is an *assumption*, so there are several, by name; the default
+has the best geometric-mean latency over the zoo (`benchmarks/baseline_rules.py`). A rule sees no latency. It ranks the
+tensors, and each goes to the fastest memory where it still fits.
 """
 
 from __future__ import annotations
@@ -256,6 +243,12 @@ def compile_map(tables: Tables, rule: Rule) -> Mapping16:
 
 
 Usage = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""What is used at each of T points: (greatest, added), int64 [2 M] each, M a power of two above T + 1.
+
+The halves of the range at k are at 2 k and 2 k + 1. `added` is what was added to the range as a whole, `greatest` the
+most at a point of it, without what was added to the ranges around it. The leaf of point p is at M + 1 + p; the leaves
+on either side of the points are free, for `add` and `most` to walk on.
+"""
 
 
 @kernel
