@@ -37,8 +37,8 @@ from workloads.zoo.mcm87 import MCM87
 STEPS = 15_000
 ZOO, INVENTED, CHIPS = "zoo", "invented", "chips"
 KINDS = {ZOO: 17, INVENTED: 29, CHIPS: 37}
-"""Of drawn instances: networks of the zoo, or of `benchmarks.placing_invented`, on `nnpi` or around it; both on invented
-chips. Each has random numbers of its own."""
+"""Of drawn instances: networks of the zoo, or of `benchmarks.placing_invented`, on `nnpi` or around it; both kinds of
+network on invented chips. Each has random numbers of its own."""
 SPREAD = spread(3)
 """Of the factors of `nnpi`'s variants."""
 
@@ -163,21 +163,23 @@ def _with_uses(tables: Tables) -> Tables:
     return tables._replace(last_use=last.astype(np.int64), free_start=start, free_op=dying)
 
 
+def _network(rng: np.random.Generator, kind: str) -> tuple[str, Workload]:
+    """A network, and its name."""
+    if kind == INVENTED or (kind == CHIPS and rng.random() < 0.5):
+        return INVENTED, invented(int(rng.integers(2**31)))
+    if kind == CHIPS and rng.random() < 0.25:
+        name = decoder(rng)
+    else:
+        name = str(rng.choice(sorted(MCM87))) if rng.random() < 0.6 else sizes(rng)
+    return name, load(name)
+
+
 def varied(seed: int, kind: str = ZOO) -> Instance | None:
     """The instance of a seed, of a kind of `KINDS`; None if it is too large, does not fit, or has little to gain."""
     rng = np.random.default_rng([KINDS[kind], seed])
-    names = sorted(MCM87)
-
-    def network() -> tuple[str, Workload]:
-        if kind == INVENTED or (kind == CHIPS and rng.random() < 0.5):
-            return INVENTED, invented(int(rng.integers(2**31)))
-        if kind == CHIPS and rng.random() < 0.25:
-            return (name := decoder(rng)), load(name)
-        name = str(rng.choice(names)) if rng.random() < 0.6 else sizes(rng)
-        return name, load(name)
 
     def part() -> tuple[str, Tables]:
-        name, workload = network()
+        name, workload = _network(rng, kind)
         tables = build_tables(workload, chip)._replace(sigma=0.0)
         ops = len(tables.weight_bytes)
         if ops > LARGEST:
