@@ -113,7 +113,8 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
     definition = definition or find_method(options.method)
     reason = definition.serves(problem)
     if reason is not None:
-        raise InputError(f"--method {options.method} cannot serve problem {problem.about.name}: {reason}")
+        refused = f"--method {options.method} cannot serve problem {problem.about.name}: {reason}"
+        raise InputError(f"{refused}; --method annealing serves every problem")
     gap.check(options, problem)
     init: StoredPolicy | None = None
     if options.init and not definition.takes_policy:
