@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from egrl.core import mapping_file, typed_tables
 from egrl.core.contracts import BUDGETS, REQUESTS, Budget
 from egrl.core.method import Context, Method
-from egrl.core.plugins import NoSettings
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.measure.config import Function
 from egrl.measure.config import name_of as name_of_evaluator
@@ -31,6 +30,7 @@ from egrl.runs.text import clock_text, counted
 from hwsim.problem import About
 from hwsim.space import Space
 from workloads.errors import InputError, Notice
+from workloads.plugins import NoSettings
 from workloads.text import one_of
 
 if TYPE_CHECKING:

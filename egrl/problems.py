@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from egrl.core import mapping_file, plugins, typed_tables
+from egrl.core import mapping_file, typed_tables
 from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry, memories_of, on_chips
 from hwsim.problem import Problem
+from workloads import plugins
 from workloads.errors import InputError
 from workloads.references import failed
 

@@ -58,7 +58,7 @@ class RunOptions:
     workload: Annotated[
         str,
         PRINTABLE,
-        Doc("a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .hlo, .json.xz)"),
+        Doc("a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .json.xz)"),
     ] = ""
     problem: Annotated[str, Doc("what a mapping costs; see `egrl list problems`, or MODULE:NAME")] = "nnpi"
     method: Annotated[
