@@ -108,7 +108,6 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "chip.toml",
         _mmap,
         "revise",
-        figures={"layout": "egrl.figures.memory_map"},
     ),
     "mcm": ProblemEntry(
         "which chip of a multi-chip module each op of a network runs on, in seconds a sample",
