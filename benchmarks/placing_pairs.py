@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.placing_invented import invented_chip
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import Chip, chip_with, load_chip, spread
 from hwsim.nnpi.latency import latencies
@@ -63,9 +64,24 @@ def sizes(rng: np.random.Generator) -> str:
     )
 
 
+def decoder(rng: np.random.Generator) -> str:
+    """A decoder or encoder of small layers, whose activations are large where its sequence is long."""
+    heads, length = int(rng.choice([2, 4, 8])), int(rng.choice([32, 128, 256, 512]))
+    hidden, layers = heads * int(rng.choice([32, 64])), int(rng.integers(1, 25))
+    if rng.random() < 0.5:
+        return f"bert:layers={layers}:hidden={hidden}:heads={heads}:intermediate={4 * hidden}:length={length}"
+    shape = f"heads={heads}:kv_heads={heads // 2}:hidden={hidden}:intermediate={2 * hidden}"
+    return f"llama3_8b:layers={layers}:{shape}:vocabulary=1000:length={length}"
+
+
+INVENTED_CHIP = "invented:"
+"""Names of chips that `benchmarks.placing_invented` makes: with their seed behind it."""
+
+
 def chip_of(factors: list[float], name: str = "nnpi") -> Chip:
     """A chip whose bandwidths, capacities but the first, and clock are times 2^factor; no factors: as it is."""
-    chip = load_chip(name)
+    invented = name.startswith(INVENTED_CHIP)
+    chip = invented_chip(int(name.removeprefix(INVENTED_CHIP))) if invented else load_chip(name)
     return chip_with(chip, factors) if factors else chip
 
 
