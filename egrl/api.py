@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from egrl.core import mapping_file, typed_tables
+from egrl.core import typed_tables
 from egrl.core.contracts import BUDGETS, REQUESTS, Budget
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, serves_all
@@ -22,8 +22,6 @@ from egrl.runs import folder as run_folder
 from egrl.runs import progress
 from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import AUTO, DEFAULT, RunOptions, resolve, words_of_requests
-from egrl.runs.past_run import Result
-from egrl.runs.resume import check_only, nothing_left
 from egrl.runs.run import Run, prepare, reopen
 from egrl.runs.summary import BUDGET, METHOD, named_before
 from egrl.runs.text import clock_text, counted
@@ -35,6 +33,7 @@ from workloads.text import one_of
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
+    from egrl.runs.past_run import Result
 
 MethodLike = str | MethodDefinition | Callable[[Context], Method] | Any
 """A name, a definition, the settings of a registered method, or a function from a Context to a Method."""
@@ -216,6 +215,8 @@ def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:
 
 def check_resumed(given: Mapping[str, Any], out: Any, preset: str) -> None:
     """InputError if an option is given that cannot change when a run is resumed, or has a wrong value."""
+    from egrl.runs.resume import check_only
+
     check_only({"out": out, "preset": preset, **given})
     typed_tables.build(RunOptions, given, typed_tables.FLAGS)
 
@@ -239,6 +240,10 @@ def _named_before(run: Run, quiet: bool) -> Result | None:
     summary = named_before(path, len(run.context.archive), options.budget())
     if summary is None:
         return None
+    from egrl.core import mapping_file
+    from egrl.runs.past_run import Result
+    from egrl.runs.resume import nothing_left
+
     progress.note(nothing_left(run.config, METHOD if run.state.finished else BUDGET, path), quiet)
     best = mapping_file.read(str(path / run_folder.BEST), run.problem) if summary.get("best") else None
     return Result(run.problem, summary, best, path)

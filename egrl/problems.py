@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from egrl.core import mapping_file, typed_tables
+from egrl.core import typed_tables
 from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry, memories_of, on_chips
 from hwsim.problem import Problem
 from workloads import plugins
@@ -168,6 +168,8 @@ def with_baseline_of(problem: Problem, file: str) -> Problem:
     """
     if not file:
         return problem
+    from egrl.core import mapping_file
+
     try:
         mapping, name = mapping_file.read_named(file, problem)
     except InputError as error:

@@ -15,8 +15,7 @@ from workloads.errors import InputError
 from workloads.files import MODELS, PACKED, check_values, read_bytes, read_text, unpack
 from workloads.text import hint
 from workloads.workload import Workload
-from workloads.zoo import DECODERS, ZOO, builder, canonical_name
-from workloads.zoo.mcm87 import MCM87, is_set, members
+from workloads.zoo import DECODERS, ZOO, builder_of, canonical_name
 
 if TYPE_CHECKING:
     from workloads.programs.program import Program
@@ -34,6 +33,8 @@ def names() -> tuple[str, ...]:
 
 def all_names() -> tuple[str, ...]:
     """Names of the zoo, of the large language models and of the data set `mcm87`, each once, sorted."""
+    from workloads.zoo.mcm87 import MCM87
+
     return tuple(sorted({*ZOO, *DECODERS, *MCM87}))
 
 
@@ -50,15 +51,17 @@ def load(name_or_file: str) -> Workload:
     """
     name = canonical_name(name_or_file)
     if name is not None:
-        return builder(name)()
+        return builder_of(name)()
     base, colon, parameters = name_or_file.partition(":")
     if colon and (name := canonical_name(base)) is not None:
-        where, build = f"workload {name_or_file!r}", builder(name)
+        where, build = f"workload {name_or_file!r}", builder_of(name)
         sizes = variant(build, parameters, where)
         try:
             return build(**sizes)
         except ValueError as error:
             raise InputError(f"{where}: {error}") from error
+    from workloads.zoo.mcm87 import is_set, members
+
     if is_set(name_or_file):
         raise InputError(
             f"workload {name_or_file!r}: expected one workload, found a set of {len(members(name_or_file))}, which"
@@ -292,6 +295,8 @@ def _split(name: str) -> tuple[str, bool]:
 
 def _is_workload(name: str) -> bool:
     """Whether `load` has something to say about it: a name of the zoo or of a set, or what looks like a file."""
+    from workloads.zoo.mcm87 import is_set
+
     if canonical_name(name.partition(":")[0]) is not None or is_set(name):
         return True
     return "/" in name or "\\" in name or name.lower().endswith((".json", ".onnx", ".onnx.gz", ".pt2"))
