@@ -23,7 +23,6 @@ from egrl.runs import progress
 from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import AUTO, DEFAULT, RunOptions, resolve, words_of_requests
 from egrl.runs.run import Run, prepare, reopen
-from egrl.runs.summary import BUDGET, METHOD, named_before
 from egrl.runs.text import clock_text, counted
 from hwsim.problem import About
 from hwsim.space import Space
@@ -237,6 +236,8 @@ def _named_before(run: Run, quiet: bool) -> Result | None:
     assert run.folder is not None
     assert run.state is not None
     path, options = run.folder.path, run.config.run
+    from egrl.runs.summary import BUDGET, METHOD, named_before
+
     summary = named_before(path, len(run.context.archive), options.budget())
     if summary is None:
         return None

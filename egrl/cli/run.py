@@ -148,7 +148,6 @@ def command(
     from egrl import api
     from egrl.core.interrupts import Interrupted
     from egrl.problems import find_problem
-    from egrl.runs import summary
 
     if resume:
         from egrl.runs.resume import check_only
@@ -176,7 +175,9 @@ def command(
     if as_json:
         click.echo(json.dumps(result.summary, allow_nan=False))
     elif not quiet:
-        click.echo(summary.sentence(result.summary, str(result.folder)))
+        from egrl.runs.summary import sentence
+
+        click.echo(sentence(result.summary, str(result.folder)))
         for hint in filter(None, (exact_hint(result.summary), changes_hint(result))):
             click.echo(hint)
     if report and result.folder is not None:

@@ -11,7 +11,7 @@ from egrl.core.interrupts import HINT, Interrupted, StopSignal
 from egrl.core.loop import SearchState
 from egrl.measure import local
 from egrl.measure.config import LOG
-from egrl.runs import checkpoint, progress, summary
+from egrl.runs import checkpoint, progress
 from egrl.runs.gap import Gap, HardlyPays, sooner
 from egrl.runs.progress import Gains
 from egrl.runs.run import Run
@@ -139,6 +139,8 @@ def _search(
             )
             stopped = stop() or asking.stops
             proved = gap.proved(options.bound_seconds)
+        from egrl.runs import summary  # as all that only the end of a search needs
+
         run.state = reached
         end = summary.end_of(reached, budget, len(archive), gap.reached, stopped)
         document, mapping = _conclude(run, reached, end, boards, quiet, proved)
@@ -153,8 +155,8 @@ def _conclude(
     run: Run, reached: SearchState, end: str, boards: BoardExecutor | None, quiet: bool, proved: Bound
 ) -> tuple[dict[str, Any], Mapping16 | None]:
     """The summary and the best mapping int16 [N, H], with noisy costs after the best contenders were measured again."""
+    from egrl.runs import summary
     from egrl.runs.champion import name_the_best, nearest_best, race_the_best
-    from egrl.runs.summary import summarise
 
     problem, archive, seconds = run.problem, run.context.archive, run.config.run.bound_seconds
     baseline_cost, table, complete = None, None, end != summary.USER
@@ -172,7 +174,7 @@ def _conclude(
         progress.note(text, quiet)
     champion = reached.champions[0]
     with progress.note_if_slow(f"proving a bound, {seconds:g} s at most", quiet):
-        document = summarise(
+        document = summary.summarise(
             run.config, problem, reached, archive, end, baseline_cost, table, proved, run.method.shares()
         )
     return document, None if champion is None else champion.mapping

@@ -24,7 +24,6 @@ from egrl.problems import build_problem
 from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions, fixed_settings
-from egrl.runs.summary import check_version
 from hwsim.capabilities import HasModel, HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -157,6 +156,7 @@ def reopen(
     """
     from egrl.runs.past_run import with_own_inputs
     from egrl.runs.resume import resolve_again
+    from egrl.runs.summary import check_version
 
     path = _path(resume, "--resume")
     folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
