@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.placing_invented import invented_chip
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import Chip, chip_with, load_chip, spread
 from hwsim.nnpi.latency import latencies
-from hwsim.nnpi.placer import DEFAULT_RULE, RULES, NnpiPlacer, compile_map, place
+from hwsim.nnpi.placer import DEFAULT_RULE, RULES, NnpiPlacer, compile_map
 from hwsim.nnpi.tables import Tables, build_tables
 from policies.ranker import free_share
 from workloads.load import load
@@ -74,14 +73,9 @@ def decoder(rng: np.random.Generator) -> str:
     return f"llama3_8b:layers={layers}:{shape}:vocabulary=1000:length={length}"
 
 
-INVENTED_CHIP = "invented:"
-"""Names of chips that `benchmarks.placing_invented` makes: with their seed behind it."""
-
-
 def chip_of(factors: list[float], name: str = "nnpi") -> Chip:
     """A chip whose bandwidths, capacities but the first, and clock are times 2^factor; no factors: as it is."""
-    invented = name.startswith(INVENTED_CHIP)
-    chip = invented_chip(int(name.removeprefix(INVENTED_CHIP))) if invented else load_chip(name)
+    chip = load_chip(name)
     return chip_with(chip, factors) if factors else chip
 
 
@@ -131,7 +125,7 @@ class Pair:
         places = Places(placer.node, placer.head, placer.features, (len(self._tables.weight_bytes), 2))
         rules = rules.astype(np.float32)
         scores = places.linear(rules[:, :-1].reshape(len(rules), 2, 2, -1))
-        maps = place(self._tables, placer.tensors, scores, free_share(rules[:, -1]))
+        maps = placer.place(scores, free_share(rules[:, -1]))
         cost = latencies(self._tables, np.ascontiguousarray(maps), np.zeros(len(maps)))
         return np.asarray(np.log(cost / self.best))
 

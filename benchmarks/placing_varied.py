@@ -26,9 +26,12 @@ from benchmarks.placing_pairs import LARGEST, LEAST, chip_of, decoder, family_of
 from egrl.methods.rank.gradient import regret
 from hwsim.nnpi.chip import spread
 from hwsim.nnpi.latency import latencies
-from hwsim.nnpi.placer import NnpiPlacer, place
+from hwsim.nnpi.place_features import FEATURE_NAMES
+from hwsim.nnpi.placer import NnpiPlacer
 from hwsim.nnpi.tables import Tables, build_tables, slowest_demand_bytes
+from policies.network import LINEAR, NetworkConfig
 from policies.places import Places
+from policies.ranker import Rankers
 from workloads.errors import InputError
 from workloads.load import load
 from workloads.workload import Workload
@@ -74,8 +77,18 @@ class Instance:
 
     def costs(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> NDArray[np.float64]:
         """Seconds float64 [B] of the mappings that scores float32 [B, T, L] place."""
-        maps = place(self.tables, self.placer.tensors, np.ascontiguousarray(scores), free)
+        maps = self.placer.place(np.ascontiguousarray(scores), free)
         return np.asarray(latencies(self.tables, maps, np.zeros(len(maps))))
+
+    @property
+    def family(self) -> str:
+        """Of the only network; "" if two are joined."""
+        return self.families[0] if len(self.families) == 1 else ""
+
+    def regret(self, rules: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log cost of linear rules [B, P] over the best known, float64 [B]."""
+        rankers = Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2)
+        return np.log(self.costs(*rankers.scores(rules.astype(np.float32), self.places)) / self.best)
 
     def losses(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log regret of such mappings, cut, over the root of what can be gained."""
