@@ -27,23 +27,20 @@ SMALL = "heads=4:kv_heads=2:vocabulary=1000:length=512:hidden=128:intermediate=2
 WIDER = "heads=8:kv_heads=4:vocabulary=1000:length=128:hidden=512:intermediate=1024"
 NETWORKS = {"edge": (SMALL, "edge"), "nnpi": (WIDER, "nnpi")}
 """Shape of a layer, and chip. By `egrl bound`, 10,000 ops may gain 70 % on the first, 0.9 % on the second."""
-LONG_MOVES = ["--set", "method.length=300"]
+TOTALS = ["--set", "method.twin=off", "--set", "method.profile_model.use=off"]
+NAMING = ["--set", "method.readout=greedy"]
+NETWORKS_ALONE = ["--set", "method.boltzmann_fraction=0.0"]
 CONTENDERS: dict[str, list[str]] = {
     "egrl": ["--method", "egrl"],
+    "egrl, totals alone": ["--method", "egrl", *TOTALS],
+    "egrl, totals alone, naming memories": ["--method", "egrl", *TOTALS, *NAMING],
     "ea": ["--method", "ea"],
-    "ea, networks alone": ["--method", "ea", "--set", "method.boltzmann_fraction=0.0"],
-    "105 networks as drawn, untrained": [
-        *("--method", "ea", "--set", "method.boltzmann_fraction=0.0"),
-        *("--set", "method.population=105", "--evals", "105"),
-    ],
-    "ea, chromosomes alone": ["--method", "ea", "--set", "method.boltzmann_fraction=1.0"],
+    "ea, naming memories": ["--method", "ea", *NAMING],
+    "ea, networks alone, naming memories": ["--method", "ea", *NETWORKS_ALONE, *NAMING],
+    "ea, chromosomes alone": ["--method", "ea", "--set", "method.boltzmann_fraction=1.0", *NAMING],
     "annealing": ["--method", "annealing"],
-    "ea, chromosomes alone, runs of 300": [
-        *("--method", "ea", "--set", "method.boltzmann_fraction=1.0"),
-        *LONG_MOVES,
-    ],
-    "annealing, runs of 300": ["--method", "annealing", *LONG_MOVES],
 }
+"""Name -> options. Policies rank, unless they name memories."""
 REFERENCE = "ea"
 
 

@@ -1,10 +1,15 @@
-"""Invented networks: random blocks, repeated in stages, so that training sees kinds that no zoo has.
+"""Invented networks and chips, so that training sees kinds that no zoo has.
+
+Networks are random blocks, repeated in stages.
 
 A block is a small random graph of products with a weight, products of two activations and element-wise ops. It may
 read its own input again (residual), or earlier blocks (dense). From stage to stage activations shrink and weights grow.
 Some networks have a second half that mirrors the first and reads it (U-Net), a tensor that every second block reads
 (cross-attention), a table of rows at the beginning, a large matrix at the end. Sizes and work are drawn over orders of
 magnitude; nothing in it knows a family of the zoo.
+
+Chips have two to four memories. Bandwidths, capacities, compute and how many products it does per byte of the slowest
+memory are drawn over orders of magnitude, too; nothing in it knows a chip file.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hwsim.nnpi.chip import Chip, Compute, Effects, ElementWidths, Memory, Noise, Overhead, Prefetch
 from workloads.workload import Edge, Gemm, Op, Workload, check
 
 MOST_OPS = 400
@@ -161,3 +167,38 @@ def _gemm(macs: float) -> Gemm | None:
         return None
     side = max(1, int(macs ** (1 / 3)))
     return Gemm(1, max(1, int(macs / side**2)), side, side)
+
+
+def invented_chip(seed: int) -> Chip:
+    """The chip of a seed: the ranges hold what is on the market, from a core beside a microcontroller to a GPU."""
+    rng = np.random.default_rng([31, seed])
+
+    def power(low: float, high: float) -> float:
+        return float(np.exp2(rng.uniform(low, high)))
+
+    count = int(rng.choice([2, 3, 4], p=[0.4, 0.45, 0.15]))
+    slow_Bps, capacity = power(1.5, 12) * 1e9, power(19, 27.5)
+    memories, Bps = [Memory("memory0", 1 << 42, slow_Bps)], slow_Bps
+    for level in range(1, count):
+        Bps *= power(0.7, 4.5)
+        memories.append(Memory(f"memory{level}", int(capacity), Bps))
+        capacity /= power(1, 4)
+    into = memories[1 if rng.random() < 0.75 else int(rng.integers(1, count))].name
+    return Chip(
+        name=f"invented{seed}",
+        memories=tuple(memories),
+        compute=_compute(rng, slow_Bps * power(5.5, 11)),
+        overhead=Overhead(power(-2.5, 1) * 1e-6),
+        element_bytes=ElementWidths(*([float(rng.choice([1.0, 1.0, 2.0]))] * 2)),
+        prefetch=Prefetch(into, into),
+        noise=Noise(0.01),
+        effects=Effects(cross=bool(rng.random() < 0.5), prefetch=bool(rng.random() < 0.9)),
+    )
+
+
+def _compute(rng: np.random.Generator, macs_per_s: float) -> Compute:
+    """Engines of random shape that do so many multiply-accumulates a second."""
+    ices, rows, cols, depth, lanes = (
+        int(2 ** rng.integers(low, high)) for low, high in ((0, 5), (0, 6), (3, 8), (2, 8), (3, 9))
+    )
+    return Compute(ices, rows, cols, depth, macs_per_s / (ices * rows * cols * depth), lanes)

@@ -22,7 +22,7 @@ import numpy as np
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import Chip, chip_with, load_chip, spread
 from hwsim.nnpi.latency import latencies
-from hwsim.nnpi.placer import DEFAULT_RULE, RULES, NnpiPlacer, compile_map, place
+from hwsim.nnpi.placer import DEFAULT_RULE, RULES, NnpiPlacer, compile_map
 from hwsim.nnpi.tables import Tables, build_tables
 from policies.ranker import free_share
 from workloads.load import load
@@ -61,6 +61,16 @@ def sizes(rng: np.random.Generator) -> str:
             ]
         )
     )
+
+
+def decoder(rng: np.random.Generator) -> str:
+    """A decoder or encoder of small layers, whose activations are large where its sequence is long."""
+    heads, length = int(rng.choice([2, 4, 8])), int(rng.choice([32, 128, 256, 512]))
+    hidden, layers = heads * int(rng.choice([32, 64])), int(rng.integers(1, 25))
+    if rng.random() < 0.5:
+        return f"bert:layers={layers}:hidden={hidden}:heads={heads}:intermediate={4 * hidden}:length={length}"
+    shape = f"heads={heads}:kv_heads={heads // 2}:hidden={hidden}:intermediate={2 * hidden}"
+    return f"llama3_8b:layers={layers}:{shape}:vocabulary=1000:length={length}"
 
 
 def chip_of(factors: list[float], name: str = "nnpi") -> Chip:
@@ -115,7 +125,7 @@ class Pair:
         places = Places(placer.node, placer.head, placer.features, (len(self._tables.weight_bytes), 2))
         rules = rules.astype(np.float32)
         scores = places.linear(rules[:, :-1].reshape(len(rules), 2, 2, -1))
-        maps = place(self._tables, placer.tensors, scores, free_share(rules[:, -1]))
+        maps = placer.place(scores, free_share(rules[:, -1]))
         cost = latencies(self._tables, np.ascontiguousarray(maps), np.zeros(len(maps)))
         return np.asarray(np.log(cost / self.best))
 

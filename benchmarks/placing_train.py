@@ -2,8 +2,11 @@
 
     python -m benchmarks.placing_train pairs -o PAIRS.jsonl [--count 1400 --seed 1 --steps 60000]
         [--workloads a,b.onnx,… --chip CHIP]
-    python -m benchmarks.placing_train rules PAIRS.jsonl -o RULES.json [--rules 24]
-    python -m benchmarks.placing_train folds PAIRS.jsonl -o FOLDER
+    python -m benchmarks.placing_train rules PAIRS.jsonl [DRAWN.pickle --drawn 600] -o RULES.json [--rules 24]
+    python -m benchmarks.placing_train folds PAIRS.jsonl [DRAWN.pickle --drawn 600] -o FOLDER
+
+A second file has instances that `benchmarks.placing_network draw` has drawn, of which so many of one network each are
+trained on beside the pairs.
 
 The first rule is the best alone: evolution strategies with mirrored perturbations and Adam on random pairs, the
 objective being the log cost over the best known, cut at 0.5, over the root of what can be gained. Each further one is
@@ -29,6 +32,7 @@ import numpy as np
 from deap import cma
 
 from benchmarks.placing_pairs import TESTED, Case, Pair, drawn, family_of, measured, read_pairs, write_pairs
+from benchmarks.placing_varied import read
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from policies.ranker import by_hand
 from population.walk import Ascent
@@ -170,7 +174,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=("pairs", "rules", "folds"))
-    parser.add_argument("pairs", nargs="?", type=Path)
+    parser.add_argument("pairs", nargs="*", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--count", type=int, default=1400)
     parser.add_argument("--seed", type=int, default=1)
@@ -179,6 +183,7 @@ def main() -> None:
         "--workloads", default="", help="names or files, with commas between; none: of the zoo"
     )
     parser.add_argument("--chip", default="nnpi", help="a name or a file")
+    parser.add_argument("--drawn", type=int, default=600)
     parser.add_argument("--rules", type=int, default=24)
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
@@ -188,7 +193,10 @@ def main() -> None:
         )
         write_pairs(given.output, cases, given.steps, given.workers)
         return
-    training = Training(read_pairs(given.pairs), given.workers)
+    pairs: list[Subject] = list(read_pairs(given.pairs[0]))
+    for path in given.pairs[1:]:
+        pairs += [instance for instance in read(path) if instance.family][: given.drawn]
+    training = Training(pairs, given.workers)
     if given.what == "rules":
         given.output.write_text(document(training.rules(given.rules)))
         return

@@ -3,7 +3,8 @@
 A network of `benchmarks.placing_pairs.drawn`'s kind is cut to a slice (a third of them), its bytes of weights, bytes
 of activations and compute times are scaled, as a whole and for half of them also op by op, and a quarter are joined
 with another one. So sizes, pressure and surroundings differ from all the networks that anybody wrote down, while the
-graphs stay those of real ones. Four in ten are on the chip file as it is. The same is done to invented networks.
+graphs stay those of real ones. Four in ten are on the chip file as it is. The same is done to invented networks. For
+chips of other kinds, half of the networks are invented, and every chip is.
 """
 
 from __future__ import annotations
@@ -20,23 +21,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.placing_invented import invented
-from benchmarks.placing_pairs import LARGEST, LEAST, chip_of, family_of, reach, sizes
+from benchmarks.placing_invented import invented, invented_chip
+from benchmarks.placing_pairs import LARGEST, LEAST, chip_of, decoder, family_of, reach, sizes
 from egrl.methods.rank.gradient import regret
 from hwsim.nnpi.chip import spread
 from hwsim.nnpi.latency import latencies
-from hwsim.nnpi.placer import NnpiPlacer, place
+from hwsim.nnpi.place_features import FEATURE_NAMES
+from hwsim.nnpi.placer import NnpiPlacer
 from hwsim.nnpi.tables import Tables, build_tables, slowest_demand_bytes
+from policies.network import LINEAR, NetworkConfig
 from policies.places import Places
+from policies.ranker import Rankers
 from workloads.errors import InputError
 from workloads.load import load
 from workloads.workload import Workload
 from workloads.zoo.mcm87 import MCM87
 
 STEPS = 15_000
-ZOO, INVENTED = "zoo", "invented"
-KINDS = (ZOO, INVENTED)
-"""Of drawn networks: from the zoo's, or from `benchmarks.placing_invented`."""
+ZOO, INVENTED, CHIPS = "zoo", "invented", "chips"
+KINDS = {ZOO: 17, INVENTED: 29, CHIPS: 37}
+"""Of drawn instances: networks of the zoo, or of `benchmarks.placing_invented`, on `nnpi` or around it; both kinds of
+network on invented chips. Each has random numbers of its own."""
 SPREAD = spread(3)
 """Of the factors of `nnpi`'s variants."""
 
@@ -72,8 +77,18 @@ class Instance:
 
     def costs(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> NDArray[np.float64]:
         """Seconds float64 [B] of the mappings that scores float32 [B, T, L] place."""
-        maps = place(self.tables, self.placer.tensors, np.ascontiguousarray(scores), free)
+        maps = self.placer.place(np.ascontiguousarray(scores), free)
         return np.asarray(latencies(self.tables, maps, np.zeros(len(maps))))
+
+    @property
+    def family(self) -> str:
+        """Of the only network; "" if two are joined."""
+        return self.families[0] if len(self.families) == 1 else ""
+
+    def regret(self, rules: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The log cost of linear rules [B, P] over the best known, float64 [B]."""
+        rankers = Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2)
+        return np.log(self.costs(*rankers.scores(rules.astype(np.float32), self.places)) / self.best)
 
     def losses(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log regret of such mappings, cut, over the root of what can be gained."""
@@ -161,19 +176,23 @@ def _with_uses(tables: Tables) -> Tables:
     return tables._replace(last_use=last.astype(np.int64), free_start=start, free_op=dying)
 
 
+def _network(rng: np.random.Generator, kind: str) -> tuple[str, Workload]:
+    """A network, and its name."""
+    if kind == INVENTED or (kind == CHIPS and rng.random() < 0.5):
+        return INVENTED, invented(int(rng.integers(2**31)))
+    if kind == CHIPS and rng.random() < 0.25:
+        name = decoder(rng)
+    else:
+        name = str(rng.choice(sorted(MCM87))) if rng.random() < 0.6 else sizes(rng)
+    return name, load(name)
+
+
 def varied(seed: int, kind: str = ZOO) -> Instance | None:
     """The instance of a seed, of a kind of `KINDS`; None if it is too large, does not fit, or has little to gain."""
-    rng = np.random.default_rng([17 if kind == ZOO else 29, seed])
-    names = sorted(MCM87)
-
-    def network() -> tuple[str, Workload]:
-        if kind == INVENTED:
-            return INVENTED, invented(int(rng.integers(2**31)))
-        name = str(rng.choice(names)) if rng.random() < 0.6 else sizes(rng)
-        return name, load(name)
+    rng = np.random.default_rng([KINDS[kind], seed])
 
     def part() -> tuple[str, Tables]:
-        name, workload = network()
+        name, workload = _network(rng, kind)
         tables = build_tables(workload, chip)._replace(sigma=0.0)
         ops = len(tables.weight_bytes)
         if ops > LARGEST:
@@ -189,7 +208,10 @@ def varied(seed: int, kind: str = ZOO) -> Instance | None:
             tables = scaled(tables, *np.exp2(whole[:, None] + rng.normal(size=(3, ops)) * spread))
         return name, tables
 
-    chip = chip_of(rng.uniform(-SPREAD, SPREAD).round(4).tolist() if rng.random() < 0.6 else [])
+    if kind == CHIPS:
+        chip = invented_chip(int(rng.integers(2**31)))
+    else:
+        chip = chip_of(rng.uniform(-SPREAD, SPREAD).round(4).tolist() if rng.random() < 0.6 else [])
     try:
         name, tables = part()
         families = [family_of(name)]

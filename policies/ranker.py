@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_FREE = 0.5
 """Largest share of the prefetch memory that a policy can keep free."""
+NO_SHARE = 0.02
+"""Where a policy asks for less than this part of that, nothing is kept free."""
 BODY_GAIN = 0.1
 """Standard deviation, roughly, of what a fresh network adds to the scores of the rule that it begins with."""
 BY_HAND = {"saved_of_mean": 1.0, "bytes_times_lifetime": -1.0, "one": 0.5, "distance_by_seconds": -1.0}
@@ -40,8 +42,12 @@ SPREAD = 0.5
 
 
 def free_share(weight: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The share of the prefetch memory that stays free, 0..MOST_FREE, of a weight of any size."""
-    return np.asarray(MOST_FREE / (1.0 + np.exp(-2.0 * np.clip(weight.astype(np.float64), -30, 30))))
+    """The share of the prefetch memory that stays free, 0..MOST_FREE, of a weight of any size.
+
+    It is exactly 0 below a weight of about -2: tensors that fill a memory to its last byte are common.
+    """
+    share = 1.0 / (1.0 + np.exp(-2.0 * np.clip(weight.astype(np.float64), -30, 30)))
+    return np.asarray(MOST_FREE * np.maximum(share - NO_SHARE, 0.0) / (1.0 - NO_SHARE))
 
 
 def by_hand(names: tuple[str, ...], heads: int) -> Weights:

@@ -219,8 +219,8 @@ def place(
     """Place the tensors of a workload at once: a network and rules that learned on other networks and chips rank them.
 
     WORKLOAD is a name of `egrl list workloads`, or a file (.json, .onnx, .pt2). The chip's model chooses the best of
-    their mappings; where none is faster than the baseline, its mapping is kept. A search goes on from there:
-    egrl run --start FILE.
+    their mappings and those of the compiler's rules; where none is faster than the baseline, its mapping is kept. A
+    search goes on from there: egrl run --start FILE.
 
     \b
     egrl place bert
@@ -293,7 +293,7 @@ def text_of(report: dict[str, Any], problem: Problem) -> str:
     if "cost" not in report:
         lines.append(f"{head}placed {made} in {took}, not evaluated by a model")
     elif report["source"] == "baseline":
-        none = "the policy is no" if count == 1 else f"none of {count} rankings is"
+        none = "the policy is no" if count == 1 else f"none of {count} mappings is"
         lines.append(f"{head}{none} faster than {rule} ({took}), whose mapping is kept")
     else:
         cost = cost_text(report["cost"], report["unit"])

@@ -12,6 +12,7 @@ from egrl.core.loop import rules_of
 from egrl.methods import policy_fit
 from egrl.methods.players import Policies
 from hwsim.capabilities import HasPlacer
+from hwsim.family import HasFamily
 from hwsim.placing import Scores
 from hwsim.problem import Mapping16, Problem
 from policies.network import LINEAR, NetworkConfig
@@ -116,16 +117,20 @@ def first_mappings(problem: Problem) -> list[Mapping16]:
 
 
 def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> Placed:
-    """The best mapping of the shipped network and rules, or that of a saved policy.
+    """The best mapping of the shipped network and rules and of the problem's own rules, or that of a saved policy.
 
     If `judged`, the problem's model chooses, and the baseline is kept where nothing is faster. If not, no model is
-    asked: the mapping is that of the policy, or of the network (of the first rule where no network ships).
+    asked: the mapping is that of the policy, or of the network (of the first shipped rule where no network ships).
 
     Raises:
         InputError: the problem places nothing by rank, no rules ship for it, or the policy does not fit.
     """
     if policy is None:
         made, sources = shipped_mappings(problem)
+        if judged and isinstance(problem, HasFamily):
+            own = problem.family.first()
+            made = np.concatenate([made, *(mapping[None] for mapping in own.values())])
+            sources += [f"the compiler's rule {name}" for name in own]
     else:
         made, sources = Policies([policy]).greedy(problem), ["the policy"]
     if not judged:

@@ -269,7 +269,8 @@ static void place(Tensor *tensor, int count) {
     Tensor **order = NEW(count, Tensor *);
     for (int m = 0; m < memories; m++)
         used[m] = NEW(ops, Bytes), budget[m] = capacity[m];
-    double share = 0.5 / (1 + exp(-2 * LEAST(MOST((double)free_weight, -30.0), 30.0)));
+    double share = 1 / (1 + exp(-2 * LEAST(MOST((double)free_weight, -30.0), 30.0)));
+    share = 0.5 * MOST(share - 0.02, 0.0) / (1 - 0.02);
     budget[into] = (Bytes)floor((double)capacity[into] * (1 - share));
     for (int k = 0; k < count; k++)
         order[k] = &tensor[k];

@@ -12,7 +12,7 @@ from policies.graph import prepare
 from policies.network import NetworkConfig
 from policies.places import Places
 from policies.pyg import make_actor
-from policies.ranker import MOST_FREE, Rankers, added_network, by_hand, free_share
+from policies.ranker import MOST_FREE, NO_SHARE, Rankers, added_network, by_hand, free_share
 from policies.shipped import rules
 from policies.weight_vector import assign
 from workloads.errors import InputError
@@ -46,7 +46,8 @@ def test_a_linear_score_is_features_times_coefficients_between_those_of_the_two_
     scores, share = rankers.scores(drawn, seen)
     for m, row in enumerate(drawn):
         coefficients = row[:-1].reshape(HEADS, 2, len(NAMES))
-        assert share[m] == pytest.approx(MOST_FREE / (1 + np.exp(-2 * float(row[-1]))))
+        asked = 1 / (1 + np.exp(-2 * float(row[-1])))
+        assert share[m] == pytest.approx(MOST_FREE * max(asked - NO_SHARE, 0) / (1 - NO_SHARE))
         for t, head in enumerate(seen.head):
             assert scores[m, t, 0] == 0
             for level in range(1, levels):
@@ -101,10 +102,10 @@ def test_the_rule_by_hand_weighs_time_saved_against_room():
 
 
 def test_the_free_share_is_within_bounds_for_any_weight():
-    found = free_share(np.array([-1e9, -1.0, 0.0, 1e9], np.float32))
-    assert found[0] >= 0
-    assert found[-1] <= MOST_FREE
-    assert (np.diff(found) > 0).all()
+    found = free_share(np.array([-1e9, -2.0, -1.0, 0.0, 1e9], np.float32))
+    assert found[0] == found[1] == 0  # none at all: tensors that fill a memory to its last byte are common
+    assert found[-1] == pytest.approx(MOST_FREE, rel=1e-12)
+    assert (np.diff(found[1:]) > 0).all()
 
 
 def test_places_without_edges_are_refused_by_a_network_over_graphs():

@@ -167,6 +167,8 @@ BY_NAME = {
     "unet": "segmentation",
     "bert": "transformer",
     "gpt2": "transformer",
+    "llama3": "transformer",
+    "mixtral": "transformer",
 }
 """Families that are of one kind, and families of networks that are not among the 87, by the beginnings of names."""
 
