@@ -125,7 +125,7 @@ def utilisation_figure(
     figure.suptitle(title, fontsize=11, parse_math=False)
     for axes in grid[-1]:
         axes.set_xlabel(x_label, fontsize=8)
-    _legend(figure, heads)
+    legend_of_heads(figure, heads, NOTE)
     return figure
 
 
@@ -144,11 +144,11 @@ def _column_title(axes: Axes, text: str) -> None:
     )
 
 
-def _legend(figure: Figure, heads: Sequence[str]) -> None:
-    """A patch for each head, the line of the capacity, and the note."""
+def legend_of_heads(figure: Figure, heads: Sequence[str], note: str = "") -> None:
+    """Below the axes: a patch for each head, the line of the capacity, and the note above them."""
     handles: list[Patch | Line2D] = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=head)
-        for head, (colour, hatch) in zip(heads, map(_fill, range(len(heads))), strict=True)
+        for head, (colour, hatch) in zip(heads, map(fill_of, range(len(heads))), strict=True)
     ]
     handles.append(Line2D([], [], color="black", linewidth=1.2, linestyle="--", label="capacity"))
     figure.legend(
@@ -157,7 +157,7 @@ def _legend(figure: Figure, heads: Sequence[str]) -> None:
         ncols=min(len(handles), 7),
         frameon=False,
         fontsize=8,
-        title=NOTE,
+        title=note or None,
         title_fontsize=8,
     )
 
@@ -173,7 +173,7 @@ def _areas(axes: Axes, schedule: Schedule, memory: int, unit_bytes: float) -> No
     top = np.zeros(len(schedule.by_head_bytes))
     for head in range(schedule.by_head_bytes.shape[2]):
         bottom, top = top, top + schedule.by_head_bytes[:, memory, head] / unit_bytes
-        colour, hatch = _fill(head)
+        colour, hatch = fill_of(head)
         axes.stairs(
             top,
             schedule.edges,
@@ -200,7 +200,8 @@ def _capacity(axes: Axes, capacity: float, peak: float, near: bool) -> None:
     axes.text(0.99, 0.94, words, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.35")
 
 
-def _fill(head: int) -> tuple[str, str | None]:
+def fill_of(head: int) -> tuple[str, str | None]:
+    """Colour and hatch of a head."""
     return HEADS[head % len(HEADS)]
 
 

@@ -6,7 +6,7 @@
     python -m benchmarks.placing_train folds PAIRS.jsonl [DRAWN.pickle --drawn 600] -o FOLDER
 
 A second file has instances that `benchmarks.placing_network draw` has drawn, of which so many of one network each are
-trained on beside the pairs.
+trained on beside the pairs. `rules --begin FILE` keeps the rules of a file and adds the best others.
 
 The first rule is the best alone: evolution strategies with mirrored perturbations and Adam on random pairs, the
 objective being the log cost over the best known, cut at 0.5, over the root of what can be gained. Each further one is
@@ -108,13 +108,13 @@ def candidates_of(pair: Subject, starts: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([best_for(pair, start, seed) for seed, start in enumerate(starts, 1)])
 
 
-def additions(regret: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
+def additions(regret: np.ndarray, weight: np.ndarray, count: int, begin: int = 1) -> list[int]:
     """The columns of regrets [pairs, candidates] that together have the least mean, each the best addition.
 
-    The first column is always among them, as the first.
+    The first `begin` columns are always among them, as the first.
     """
     regret = np.minimum(regret, CUT)
-    chosen, smallest = [0], regret[:, 0]
+    chosen, smallest = list(range(begin)), regret[:, :begin].min(axis=1)
     while len(chosen) < min(count, regret.shape[1]):
         mean = (np.minimum(regret, smallest[:, None]) * weight[:, None]).mean(axis=0)
         mean[chosen] = np.inf
@@ -126,11 +126,21 @@ def additions(regret: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
 class Training:
     """Candidates of all pairs, and their regrets on all pairs."""
 
-    def __init__(self, pairs: Pairs, workers: int, hand: np.ndarray = BY_HAND, rounds: int = ROUNDS) -> None:
-        """`hand`: the rule float64 [P] that climbs begin at; `rounds`: of the climb to the first rule."""
-        self.pairs, self._hand, self._rounds = pairs, hand, rounds
+    def __init__(
+        self,
+        pairs: Pairs,
+        workers: int,
+        hand: np.ndarray = BY_HAND,
+        rounds: int = ROUNDS,
+        begin: np.ndarray | None = None,
+    ) -> None:
+        """`hand`: the rule float64 [P] that climbs begin at; `rounds`: of the climb to the first rule.
+
+        `begin`: rules float64 [K, P] that are kept, in the place of a first one.
+        """
+        self.pairs, self._hand, self._rounds, self._begin = pairs, hand, rounds, begin
         self.family = np.array([pair.family for pair in pairs])
-        starts = [best_alone(pairs, hand, rounds), hand]
+        starts = [best_alone(pairs, hand, rounds) if begin is None else begin[0], hand]
         with ProcessPoolExecutor(workers) as pool:
             found = list(pool.map(partial(candidates_of, starts=starts), pairs, chunksize=4))
             self.candidates = np.concatenate(found)
@@ -143,12 +153,12 @@ class Training:
         """Rules float64 [count, P], for whose training the pairs of a family were not there."""
         kept = np.flatnonzero(self.family != without)
         pairs = [self.pairs[k] for k in kept]
-        first = best_alone(pairs, self._hand, self._rounds)
+        first = best_alone(pairs, self._hand, self._rounds)[None] if self._begin is None else self._begin
         allowed = np.flatnonzero(self.family[self.of_pair] != without)
-        own = np.array([pair.regret(first[None])[0] for pair in pairs])
-        regret = np.concatenate([own[:, None], self.regret[np.ix_(kept, allowed)]], axis=1)
-        rules = np.concatenate([first[None], self.candidates[allowed]])
-        return rules[additions(regret, _weight(pairs), count)]
+        own = np.array([pair.regret(first) for pair in pairs])
+        regret = np.concatenate([own, self.regret[np.ix_(kept, allowed)]], axis=1)
+        rules = np.concatenate([first, self.candidates[allowed]])
+        return rules[additions(regret, _weight(pairs), count, len(first))]
 
 
 def _regret(pair: Subject, rules: np.ndarray) -> np.ndarray:
@@ -184,6 +194,7 @@ def main() -> None:
     )
     parser.add_argument("--chip", default="nnpi", help="a name or a file")
     parser.add_argument("--drawn", type=int, default=600)
+    parser.add_argument("--begin", type=Path, help="rules that are kept as the first ones")
     parser.add_argument("--rules", type=int, default=24)
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
@@ -196,7 +207,8 @@ def main() -> None:
     pairs: list[Subject] = list(read_pairs(given.pairs[0]))
     for path in given.pairs[1:]:
         pairs += [instance for instance in read(path) if instance.family][: given.drawn]
-    training = Training(pairs, given.workers)
+    begin = np.array(json.loads(given.begin.read_text())["rules"]) if given.begin else None
+    training = Training(pairs, given.workers, begin=begin)
     if given.what == "rules":
         given.output.write_text(document(training.rules(given.rules)))
         return

@@ -10,10 +10,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from egrl.core import mapping_file, typed_tables
+from egrl.core import typed_tables
 from egrl.core.contracts import BUDGETS, REQUESTS, Budget
 from egrl.core.method import Context, Method
-from egrl.core.plugins import NoSettings
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.measure.config import Function
 from egrl.measure.config import name_of as name_of_evaluator
@@ -23,18 +22,17 @@ from egrl.runs import folder as run_folder
 from egrl.runs import progress
 from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import AUTO, DEFAULT, RunOptions, resolve, words_of_requests
-from egrl.runs.past_run import Result
-from egrl.runs.resume import check_only, nothing_left
 from egrl.runs.run import Run, prepare, reopen
-from egrl.runs.summary import BUDGET, METHOD, named_before
 from egrl.runs.text import clock_text, counted
 from hwsim.problem import About
 from hwsim.space import Space
 from workloads.errors import InputError, Notice
+from workloads.plugins import NoSettings
 from workloads.text import one_of
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
+    from egrl.runs.past_run import Result
 
 MethodLike = str | MethodDefinition | Callable[[Context], Method] | Any
 """A name, a definition, the settings of a registered method, or a function from a Context to a Method."""
@@ -216,6 +214,8 @@ def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:
 
 def check_resumed(given: Mapping[str, Any], out: Any, preset: str) -> None:
     """InputError if an option is given that cannot change when a run is resumed, or has a wrong value."""
+    from egrl.runs.resume import check_only
+
     check_only({"out": out, "preset": preset, **given})
     typed_tables.build(RunOptions, given, typed_tables.FLAGS)
 
@@ -236,9 +236,15 @@ def _named_before(run: Run, quiet: bool) -> Result | None:
     assert run.folder is not None
     assert run.state is not None
     path, options = run.folder.path, run.config.run
+    from egrl.runs.summary import BUDGET, METHOD, named_before
+
     summary = named_before(path, len(run.context.archive), options.budget())
     if summary is None:
         return None
+    from egrl.core import mapping_file
+    from egrl.runs.past_run import Result
+    from egrl.runs.resume import nothing_left
+
     progress.note(nothing_left(run.config, METHOD if run.state.finished else BUDGET, path), quiet)
     best = mapping_file.read(str(path / run_folder.BEST), run.problem) if summary.get("best") else None
     return Result(run.problem, summary, best, path)

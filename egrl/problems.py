@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from egrl.core import mapping_file, plugins, typed_tables
+from egrl.core import typed_tables
 from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry, memories_of, on_chips
 from hwsim.problem import Problem
+from workloads import plugins
 from workloads.errors import InputError
 from workloads.references import failed
 
@@ -107,7 +108,6 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "chip.toml",
         _mmap,
         "revise",
-        figures={"layout": "egrl.figures.memory_map"},
     ),
     "mcm": ProblemEntry(
         "which chip of a multi-chip module each op of a network runs on, in seconds a sample",
@@ -168,6 +168,8 @@ def with_baseline_of(problem: Problem, file: str) -> Problem:
     """
     if not file:
         return problem
+    from egrl.core import mapping_file
+
     try:
         mapping, name = mapping_file.read_named(file, problem)
     except InputError as error:

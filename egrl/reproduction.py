@@ -21,10 +21,9 @@ from jinja2 import Environment, StrictUndefined
 
 from egrl.compare import report as comparison_report
 from egrl.compare.statistics import paired_interval
-from egrl.core import atomic, plugins
+from egrl.core import atomic
 from egrl.core.interrupts import Interrupted, leave_to_parent
-from egrl.core.plugins import offered
-from workloads import text
+from workloads import plugins, text
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -232,7 +231,7 @@ class Paper:
 
 def list_papers() -> dict[str, str]:
     """Name of every paper, and where it is: in a clone, in a plug-in, or in one that is not installed."""
-    return {**dict.fromkeys(PAPERS, "in a clone"), **offered(KIND.word), **plugins.origins(KIND)}
+    return {**dict.fromkeys(PAPERS, "in a clone"), **plugins.offered(KIND.word), **plugins.origins(KIND)}
 
 
 def find_paper(name: str) -> Paper:

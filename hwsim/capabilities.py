@@ -348,6 +348,9 @@ class HasPlacement(Protocol):
     def baseline_placement(self) -> Sequence[Mapping[str, Any] | None] | None:
         """The places of the baseline if no mapping leads to them; None if `baseline.mapping` does."""
 
+    def placed_in(self) -> tuple[str, int]:
+        """Name and capacity in bytes of the memory in which places with `offset_bytes`, `first` and `last` lie."""
+
 
 @runtime_checkable
 class HasPlanText(Protocol):

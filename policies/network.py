@@ -36,8 +36,9 @@ class NetworkConfig:
     name: Annotated[
         str,
         Doc(
-            "graph_unet, gcn, sage, gin, gat, edge_cnn, graph_gps or MODULE:NAME, a torch.nn.Module with"
-            " forward(x, edge_index); `network=gat` is short for `network.name=gat`"
+            "auto: linear where a placer reads it, else graph_unet; gcn, sage, gin, gat, edge_cnn, graph_gps or"
+            " MODULE:NAME, a torch.nn.Module with forward(x, edge_index); context, mlp: for placers alone;"
+            " `network=gat` is short for `network.name=gat`"
         ),
         NamesCode("policies.pyg:check_network", refers),
     ] = GRAPH_UNET

@@ -120,6 +120,13 @@ def test_what_ran_has_a_finite_cost_and_no_violation_and_is_a_fixed_point(proble
     assert (again.epsilon[ok] == 0).all()
 
 
+def test_what_is_invalid_breaks_a_rule_by_the_judge(problem):
+    drawn = draws(problem, 40)
+    found = problem.evaluate(drawn, keys(40))
+    for mapping in drawn[found.status == Status.INVALID]:
+        assert problem.judge(mapping) != []
+
+
 def test_a_cheaper_mapping_has_a_greater_speedup_and_reward_unless_that_is_a_return(problem):
     found = problem.evaluate(draws(problem, 20), keys(20))
     ok = np.flatnonzero(found.status == Status.OK)

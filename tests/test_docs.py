@@ -203,7 +203,7 @@ def test_every_command_parses_and_its_settings_exist(document):
         if (
             workload
             and problem in (None, "", *PROBLEMS)
-            and not workload.endswith((".json", ".json.gz", ".onnx", ".pt2"))
+            and not workload.endswith((".json", ".json.gz", ".onnx", ".pt2", ".hlo"))
         ):
             read = READERS.get(problem, load)
             assert len(read(workload)) > 0

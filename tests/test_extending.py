@@ -120,7 +120,7 @@ def test_the_example_serves_every_command_once_it_is_installed(site, tmp_path):
     methods, problems, chips, settings, figures = (out for _, out, _, _ in told[:5])
     assert re.search(r"^climb +Hill climbing: .* \(egrl-balance 0.1\)$", methods, flags=re.MULTILINE)
     assert re.search(r"^balance +Jobs on equal cores, .* \(egrl-balance 0.1\)$", problems, flags=re.MULTILINE)
-    assert re.search(r"^default +problem balance", chips, flags=re.MULTILINE)
+    assert re.search(r"^default +problems? .*balance", chips, flags=re.MULTILINE)
     assert settings.split()[:2] == ["method.changes", "1"]
     assert re.search(r"^ +loads +How long each core works .*\(egrl-balance", figures, flags=re.MULTILINE)
     assert outcome(folder / "a") == outcome(folder / "b")

@@ -15,7 +15,7 @@ import grimp
 import pytest
 from plugged import ROOT, environment, install
 
-from egrl.core import plugins
+from workloads import plugins
 
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl", "papers")
 LINT = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"

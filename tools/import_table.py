@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workloads.importers import aten
-from workloads.importers.hlo import flops
 from workloads.importers.onnx_contrib import WRITERS as FUSED
 from workloads.importers.onnx_control import WRITERS as FOLLOWED
 from workloads.importers.pt2_graph import LOOPS
@@ -38,49 +37,43 @@ from workloads.importers.vocabulary import (
 )
 
 TABLE = Path(__file__).parents[1] / "docs" / "reference" / "data" / "operators.csv"
-PRODUCT_OPCODES = ("dot", "ragged-dot", "convolution")
 
 
 def _cell(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(set(names))) or "-"
 
 
-def _row(
-    kind: str, counted: str, ops: Iterable[str], opcodes: Iterable[str] = (), calls: Iterable[str] = ()
-) -> tuple[str, ...]:
+def _row(kind: str, counted: str, ops: Iterable[str], calls: Iterable[str] = ()) -> tuple[str, ...]:
     ops = set(ops) | {name for name, (same, _) in SAME_AS.items() if same in ops}
     calls = set(calls) or {name for name, op in aten.OPS.items() if op in ops}
-    return kind, counted, _cell(ops), _cell(calls), _cell(opcodes)
+    return kind, counted, _cell(ops), _cell(calls)
 
 
 def table() -> str:
     """The table, as CSV."""
     parts = VIEWS | PARTS
-    others = set(flops._OTHERS) - {*PRODUCT_OPCODES, "fft"}
     products = CONVOLUTIONS | PRODUCTS
     known = {*ELEMENTWISE, *CASTS}
     rows = [
-        ("kind of op", "counted as", "`.onnx`", "`.pt2`", "HLO text"),
-        _row("products", "multiply-accumulates", products, PRODUCT_OPCODES),
+        ("kind of op", "counted as", "`.onnx`", "`.pt2`"),
+        _row("products", "multiply-accumulates", products),
         _row("recurrent ops", "multiply-accumulates of all steps", RECURRENT),
         _row("norms, softmax", "vector operations", {*NORMS, *SOFTMAXES}),
-        _row("activations, element-wise ops", "vector operations", {*ACTIVATIONS, *known}, flops.ELEMENTWISE),
+        _row("activations, element-wise ops", "vector operations", {*ACTIVATIONS, *known}),
         _row("pooling, sampling", "vector operations", {*POOLS, *GLOBAL_POOLS, *SAMPLERS}),
-        _row("Fourier transforms", "vector operations", TRANSFORMS, ("fft",)),
-        _row("reductions, sorting", "vector operations", REDUCTIONS, others),
-        _row("views and parts", "bytes where they are read", parts, flops.VIEWS),
-        _row("movers", "bytes", set(MOVERS) - parts, flops.MOVES - flops.VIEWS),
+        _row("Fourier transforms", "vector operations", TRANSFORMS),
+        _row("reductions, sorting", "vector operations", REDUCTIONS),
+        _row("views and parts", "bytes where they are read", parts),
+        _row("movers", "bytes", set(MOVERS) - parts),
         _row(
             "branches, loops, sequences",
             "what is inside",
             FOLLOWED,
-            ("call", "conditional", "while"),
             {"cond", "wrap_with_autocast", "wrap_with_set_grad_enabled", *LOOPS},
         ),
-        _row("fused and quantised ops", "the ops they stand for", FUSED, ("fusion",)),
-        ("ops that ONNX defines by others", "those", "all that are not above", "-", "-"),
-        ("library calls", "by shape, if named after a product", "-", "-", "`custom-call`"),
-        ("all else", "bytes, or refused", "with the op's name", "with the op's name", "with the opcode"),
+        _row("fused and quantised ops", "the ops they stand for", FUSED),
+        ("ops that ONNX defines by others", "those", "all that are not above", "-"),
+        ("all else", "bytes, or refused", "with the op's name", "with the op's name"),
     ]
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(rows)

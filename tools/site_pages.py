@@ -31,7 +31,7 @@ from mkdocs.structure.pages import Page
 import egrl
 from egrl.cli.listing import entries
 from egrl.cli.main import COMMANDS, cli
-from egrl.figures import FIGURES, find_figure, memory_map
+from egrl.figures import FIGURES, find_figure
 from egrl.methods import METHODS
 from egrl.problems import PROBLEMS
 from workloads.text import table_row
@@ -186,8 +186,6 @@ def _figures() -> Iterator[str]:
     yield "Which figure to draw, and of what: [figures](../guides/figures.md).\n"
     for name in FIGURES:
         yield f"## {name}\n\n{inspect.getdoc(find_figure(name).draw)}\n"
-        if name == "layout":
-            yield f"### Layouts of the MMapGame\n\n{inspect.getdoc(memory_map.draw)}\n"
         if name == "umap":
             yield "[What the groups and the numbers say](../guides/figures.md#umap).\n"
 

@@ -89,12 +89,8 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
         raise InputError(f"{where}: expected numbers of few digits, found one of thousands") from error
 
 
-HLO = (".hlo", ".hlo.gz", ".txt")
-"""HLO text."""
 PACKED = ".json.xz"
 """A program's own JSON, packed; unpacked it ends like a workload's."""
-PROGRAMS = (*HLO, PACKED)
-"""What can be nothing but a program, by its name."""
 
 
 TEMPORARY = ".tmp"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workloads import plugins
 from workloads.errors import InputError
-from workloads.files import HLO, MODELS, PACKED, PROGRAMS, check_values, read_bytes, read_text, unpack
+from workloads.files import MODELS, PACKED, check_values, read_bytes, read_text, unpack
 from workloads.text import hint
 from workloads.workload import Workload
-from workloads.zoo import DECODERS, ZOO, builder, canonical_name
-from workloads.zoo.mcm87 import MCM87, is_set, members
+from workloads.zoo import DECODERS, ZOO, builder_of, canonical_name
 
 if TYPE_CHECKING:
     from workloads.programs.program import Program
@@ -32,6 +33,8 @@ def names() -> tuple[str, ...]:
 
 def all_names() -> tuple[str, ...]:
     """Names of the zoo, of the large language models and of the data set `mcm87`, each once, sorted."""
+    from workloads.zoo.mcm87 import MCM87
+
     return tuple(sorted({*ZOO, *DECODERS, *MCM87}))
 
 
@@ -48,21 +51,23 @@ def load(name_or_file: str) -> Workload:
     """
     name = canonical_name(name_or_file)
     if name is not None:
-        return builder(name)()
+        return builder_of(name)()
     base, colon, parameters = name_or_file.partition(":")
     if colon and (name := canonical_name(base)) is not None:
-        where, build = f"workload {name_or_file!r}", builder(name)
+        where, build = f"workload {name_or_file!r}", builder_of(name)
         sizes = variant(build, parameters, where)
         try:
             return build(**sizes)
         except ValueError as error:
             raise InputError(f"{where}: {error}") from error
+    from workloads.zoo.mcm87 import is_set, members
+
     if is_set(name_or_file):
         raise InputError(
             f"workload {name_or_file!r}: expected one workload, found a set of {len(members(name_or_file))}, which"
             " `egrl pretrain`, `egrl transfer` and `egrl compare` take"
         )
-    if name_or_file.lower().endswith(PROGRAMS):
+    if name_or_file.lower().endswith(PACKED) or reads_program(name_or_file):
         raise InputError(
             f"workload {name_or_file!r}: expected a workload, found a program, which --problem mmap takes"
         )
@@ -170,18 +175,56 @@ _IS_PROGRAM = re.compile(rb'"kind"\s*:\s*"program"')
 _BACKWARD = ("backward=0", "backward=1")
 
 
-def is_hlo(file: str) -> bool:
-    """Whether a file's name ends like one of HLO text."""
-    return file.lower().endswith(HLO)
+READERS = plugins.Kind(
+    "program", "ending", (), "a function of (file, boundary_aliases, allow_unknown) that gives a Program"
+)
+"""Plug-ins of the group `egrl.programs`: what reads programs of other formats, by the ending of their files."""
+
+
+def program_endings() -> tuple[str, ...]:
+    """Endings of the files of programs that installed plug-ins read: ".hlo"."""
+    return tuple(f".{name}" for name in plugins.installed(READERS))
+
+
+def reads_program(file: str) -> bool:
+    """Whether a plug-in reads such files as programs, by their ending: one that is installed, or could be."""
+    return bool(_format(file))
+
+
+def _format(file: str) -> str:
+    """The name under which a plug-in reads a file: the longest ending; "" if there is none."""
+    names = {*plugins.installed(READERS), *plugins.offered(READERS.word)}
+    return max((name for name in names if file.lower().endswith(f".{name}")), key=len, default="")
+
+
+def read_program(file: str, boundary_aliases: bool = False, allow_unknown: bool = False) -> Program:
+    """The program in a file of a format that a plug-in reads (`reads_program`), with its remarks.
+
+    Args:
+        boundary_aliases: a donated parameter and the result in its memory are one alias group.
+        allow_unknown: instructions of unknown work are taken as traffic alone, however much they move.
+
+    Raises:
+        InputError: the plug-in is not installed or is none, or its refusal of the file; one line.
+    """
+    from workloads.programs.program import Program
+
+    found = plugins.find(replace(READERS, flag=f"{file}: ending"), _format(file))
+    if not callable(found.thing):
+        raise found.refuse(plugins.described(found))
+    program = found.thing(file, boundary_aliases, allow_unknown)
+    if not isinstance(program, Program):
+        raise found.refuse(f"one that gives {type(program).__name__}")
+    return program
 
 
 def load_program(name_or_file: str) -> Program:
     """The program called `name_or_file`: a shipped one, or the one in that .json or .json.xz file, or in that file of
-    scheduled HLO text (.hlo, .hlo.gz, .txt), or the program of a workload: a name of the zoo with or without
-    parameters, a workload file or a model, as `workloads.load.load` takes them.
+    a format that a plug-in reads, or the program of a workload: a name of the zoo with or without parameters, a
+    workload file or a model, as `workloads.load.load` takes them.
 
-    A workload's program is its forward pass; NAME:backward=1 adds the backward pass. What there is to say about HLO
-    text is logged as warnings. Shipped names win over the zoo's, and both over files.
+    A workload's program is its forward pass; NAME:backward=1 adds the backward pass. What there is to say about a
+    file is logged as warnings. Shipped names win over the zoo's, and both over files.
 
     Raises:
         InputError: none of these; one line that says which and why.
@@ -190,10 +233,10 @@ def load_program(name_or_file: str) -> Program:
     if name is not None:
         return _load_shipped(name)
     lower = name_or_file.lower()
-    if is_hlo(name_or_file):
-        return _from_hlo(name_or_file)
     if lower.endswith(PACKED):
         return _from_text(_unpack(_read(name_or_file), name_or_file), name_or_file)
+    if reads_program(name_or_file):
+        return _warned(read_program(name_or_file), name_or_file)
     base, backward = _split(name_or_file)
     if lower.endswith(".json"):
         program = _from_json(_read(name_or_file), name_or_file)
@@ -252,6 +295,8 @@ def _split(name: str) -> tuple[str, bool]:
 
 def _is_workload(name: str) -> bool:
     """Whether `load` has something to say about it: a name of the zoo or of a set, or what looks like a file."""
+    from workloads.zoo.mcm87 import is_set
+
     if canonical_name(name.partition(":")[0]) is not None or is_set(name):
         return True
     return "/" in name or "\\" in name or name.lower().endswith((".json", ".onnx", ".onnx.gz", ".pt2"))
@@ -263,13 +308,14 @@ def _unknown_program(name: str) -> str:
     known = (*program_names(), *all_names())
     meant = hint(_bare(name.partition(":")[0]), known)
     return (
-        f"program {name!r}: expected the name of a program or of a workload, or a {PACKED}, .json or"
-        f" {', '.join(HLO)} file, found neither; `egrl list workloads` lists all names{meant}"
+        f"program {name!r}: expected the name of a program or of a workload, or a"
+        f" {', '.join((PACKED, *program_endings()))} or .json file, found neither; `egrl list workloads` lists all"
+        f" names{meant}"
     )
 
 
 def _read(file: str) -> bytes:
-    return read_bytes(file, f"a program file (.json, {PACKED} or {', '.join(HLO)})", MAX_TEXT)
+    return read_bytes(file, f"a program file (.json or {PACKED})", MAX_TEXT)
 
 
 def _unpack(data: bytes, where: str) -> bytes:
@@ -285,14 +331,13 @@ def _from_text(data: bytes, where: str) -> Program:
 
 def _from_json(data: bytes, where: str) -> Program | None:
     """The program in JSON; None where it is something else. Only what may be a program is parsed."""
-    from workloads.importers.uncounted import warned
     from workloads.json_text import parse_object
     from workloads.programs.json_file import KIND, from_document
 
     if _IS_PROGRAM.search(data) is None:
         return None
     document = parse_object(_decode(data, where), where, KIND)
-    return warned(from_document(document, where), where) if document.get("kind") == KIND else None
+    return _warned(from_document(document, where), where) if document.get("kind") == KIND else None
 
 
 def _decode(data: bytes, where: str) -> str:
@@ -304,9 +349,7 @@ def _decode(data: bytes, where: str) -> str:
         ) from None
 
 
-def _from_hlo(file: str) -> Program:
-    from workloads.importers.hlo import read
+def _warned(program: Program, where: str) -> Program:
     from workloads.importers.uncounted import warned
 
-    imported = read(file)
-    return warned(imported.program, PurePath(file).name)
+    return warned(program, where)

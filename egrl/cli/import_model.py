@@ -1,9 +1,9 @@
-"""egrl import: a workload file from a model of another framework, a program file from HLO text."""
+"""egrl import: a workload file from a model of another framework, a program file from what a compiler left."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workloads.programs.program import Program
 
 
-@click.command(name="import", short_help="make a workload file of a model, a program file of HLO")
+@click.command(name="import", short_help="make a workload file of a model, a program file of a compiled one")
 @click.argument("model")
 @click.option("-o", "--output", required=True, help="workload or program file to write (.json)")
 @click.option(
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option(
     "--boundary-aliases",
     is_flag=True,
-    help="HLO: a donated parameter and the result in its memory share a place in the game, too",
+    help="programs: a donated parameter and the result in its memory share a place in the game, too",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="print one JSON document: sizes, remarks, nodes of each op"
@@ -62,36 +62,33 @@ def command(
     as_json: bool,
 ) -> int:
     """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2); or a program file,
-    for the problem mmap, of scheduled HLO text (.hlo, .hlo.gz, .txt); or an instance file, for the problem mcm, of a
+    for the problem mmap, of a compiled program that a plug-in reads; or an instance file, for the problem mcm, of a
     profiled placement instance (.json, .json.gz).
 
     egrl import model.onnx -o model.json --dim batch=1
-
-    egrl import step.hlo -o step.json
     """
-    from workloads.files import HLO, MODELS
+    from workloads.files import MODELS
     from workloads.importers import dimensions
     from workloads.importers.read import read
-    from workloads.load import is_hlo
+    from workloads.load import reads_program
     from workloads.load_partition import ENDINGS
 
     of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
     unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
-    placement = model.lower().endswith(ENDINGS)
-    if not model.lower().endswith(MODELS) and not is_hlo(model) and not placement:
+    placement, compiled = model.lower().endswith(ENDINGS), reads_program(model)
+    if not model.lower().endswith(MODELS) and not compiled and not placement:
         raise InputError(
-            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text)"
-            f" or in {' or '.join(ENDINGS)} (a placement instance)"
+            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {' or '.join(ENDINGS)}"
+            " (a placement instance), or as a plug-in's programs do"
         )
     output_file(output, ".json")
     if placement:
         _refuse(of_models | unpriced, "a placement instance")
         return _instance(model, output, as_json)
-    if is_hlo(model):
-        _refuse(of_models, "HLO text, whose sizes are as compiled")
+    if compiled:
+        _refuse(of_models, "a program, whose sizes are as compiled")
         return _program(model, output, boundary_aliases, allow_unknown, as_json)
-    if boundary_aliases:
-        raise InputError(f"--boundary-aliases: expected with HLO text ({', '.join(HLO)}), found with {model}")
+    _refuse({"--boundary-aliases": boundary_aliases}, "a model", "a compiled program")
     imported = read(model, dimensions.parse(dims), _width(element_bytes), not no_fuse, allow_unknown)
     return _workload(imported, model, output, as_json)
 
@@ -177,25 +174,24 @@ def _instance(file: str, output: str, as_json: bool) -> int:
 
 
 def _program(model: str, output: str, boundary_aliases: bool, allow_unknown: bool, as_json: bool) -> int:
-    from workloads.importers.hlo import read
+    from workloads.load import read_program
 
-    imported = read(model, boundary_aliases, allow_unknown)
-    return write_program(imported.program, imported.remarks, model, output, as_json)
+    return write_program(read_program(model, boundary_aliases, allow_unknown), model, output, as_json)
 
 
-def write_program(program: Program, remarks: Sequence[str], model: str, output: str, as_json: bool) -> int:
+def write_program(program: Program, model: str, output: str, as_json: bool) -> int:
     """Write a program file and say what is in it."""
     from egrl.core import atomic
     from workloads.load import describe
     from workloads.programs.json_file import to_json
 
     atomic.write_named(Path(output), to_json(program))
-    for line in remarks:
+    for line in program.remarks:
         remark("import", line)
     sizes = describe(program)
     if as_json:
         document = {"kind": "import", "version": 1, "model": model, "program": output, "name": program.name}
-        click.echo(json.dumps({**document, **sizes, "remarks": list(remarks)}, allow_nan=False))
+        click.echo(json.dumps({**document, **sizes, "remarks": list(program.remarks)}, allow_nan=False))
     else:
         click.echo(
             f"{program.name}: {counted(sizes['buffers'], 'buffer')} of {counted(sizes['tensors'], 'tensor')},"

@@ -114,7 +114,7 @@ def _allowed(hint: Any) -> str:
 def _config_of(name: str | None) -> tuple[Any, str]:
     """The settings of a method or a problem by default, and the table that has them. InputError where it is neither."""
     from egrl import methods, problems
-    from egrl.core import plugins
+    from workloads import plugins
 
     if name is not None and methods.KIND.refers(name):
         either = dataclasses.replace(methods.KIND, flag="list settings", expected="a method or a problem")

@@ -26,8 +26,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from egrl.cli.output import NamedGroup, message_of
-from egrl.core import plugins
 from egrl.core.version import VERSION
+from workloads import plugins
 from workloads.errors import InputError
 
 COMMANDS: dict[str, str] = {
@@ -49,7 +49,7 @@ COMMANDS: dict[str, str] = {
     "trace": "a run's best mapping over time, for Perfetto",
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",
-    "import": "make a workload file of a model: ONNX, an exported PyTorch program, HLO",
+    "import": "make a workload file of a model: ONNX, an exported PyTorch program",
     "list": "list workloads, chips, methods or problems",
 }
 
@@ -375,7 +375,7 @@ def _of(module: str) -> Names:
     """The names of the registry in a module: the package's own, then those of plug-ins."""
 
     def names(given: Mapping[str, Any]) -> Sequence[str]:
-        from egrl.core.plugins import installed
+        from workloads.plugins import installed
 
         kind = importlib.import_module(module).KIND
         return [*kind.own, *installed(kind)]

@@ -72,10 +72,10 @@ def transfer_command(
     from egrl.cli.output import several_workloads
     from egrl.core import atomic
     from egrl.core.interrupts import Interrupted
-    from egrl.core.plugins import check_given
     from egrl.core.typed_tables import parse_set
     from egrl.methods import KIND
     from egrl.transfer import zero_shot as transfer
+    from workloads.plugins import check_given
 
     say = sayer("transfer", quiet)
     code = list(map(str, parse_set(settings, "method")["method"].values()))

@@ -148,18 +148,13 @@ def command(
     from egrl import api
     from egrl.core.interrupts import Interrupted
     from egrl.problems import find_problem
-    from egrl.runs import resume as resuming
-    from egrl.runs import summary
 
     if resume:
-        resuming.check_only({"config": config_file, "ablation": ablation})
+        from egrl.runs.resume import check_only
+
+        check_only({"config": config_file, "ablation": ablation})
     elif config_file is not None:
-        if preset:
-            raise InputError(
-                f"--preset {preset}: expected no --config, which has every setting, found {config_file}"
-            )
-        given = {name: value for name, value in options.items() if value is not None}
-        options, settings = resuming.options_of_file(config_file, given, settings)
+        options, settings = _of_file(config_file, options, settings, preset)
     workload = options.pop("workload", None) or ""
     if ablation is not None and not resume:
         method = options.get("method") or find_problem(options.get("problem") or RunOptions.problem).method
@@ -180,12 +175,27 @@ def command(
     if as_json:
         click.echo(json.dumps(result.summary, allow_nan=False))
     elif not quiet:
-        click.echo(summary.sentence(result.summary, str(result.folder)))
+        from egrl.runs.summary import sentence
+
+        click.echo(sentence(result.summary, str(result.folder)))
         for hint in filter(None, (exact_hint(result.summary), changes_hint(result))):
             click.echo(hint)
     if report and result.folder is not None:
         _leave_page(result.folder, options.get("problem") or "", quiet, as_json)
     return 0
+
+
+def _of_file(
+    file: str, options: dict[str, Any], settings: Sequence[str], preset: str
+) -> tuple[dict[str, Any], Sequence[str]]:
+    """Options and settings of a config file, with those that are given in their place."""
+    from egrl.runs.resume import options_of_file
+
+    if preset:
+        raise InputError(f"--preset {preset}: expected no --config, which has every setting, found {file}")
+    return options_of_file(
+        file, {name: value for name, value in options.items() if value is not None}, settings
+    )
 
 
 def _leave_page(folder: Path, problem: str, quiet: bool, as_json: bool) -> None:

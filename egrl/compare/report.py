@@ -287,8 +287,8 @@ def _check_same(path: Path, run: RunConfig) -> None:
 
     from egrl.core import typed_tables
     from egrl.runs import config
+    from egrl.runs.config import RESUMABLE
     from egrl.runs.folder import CONFIG
-    from egrl.runs.resume import RESUMABLE
 
     where = str(path / CONFIG)
     try:

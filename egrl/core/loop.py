@@ -28,7 +28,6 @@ from egrl.core.contracts import Budget, Confirms, Executor, Observer, Recorder, 
 from egrl.core.flow import Flow, one_thread, replay
 from egrl.core.log import LOG, NAMES, ROW
 from egrl.core.method import Context, Method
-from hwsim.family import HasFamily
 from hwsim.jit import clock
 from hwsim.problem import Evaluation, Floats, Mapping16, Problem, Status
 from workloads.errors import InputError, RunFailure
@@ -384,6 +383,8 @@ def rules_of(problem: Problem) -> list[Mapping16]:
 
     InputError if it knows none.
     """
+    from hwsim.family import HasFamily
+
     if not isinstance(problem, HasFamily):
         raise InputError(
             f"--start rules: expected a problem with rules to measure first, found {problem.about.name} without"

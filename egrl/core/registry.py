@@ -190,7 +190,6 @@ class ProblemEntry:
         workloads: what --workload takes, in words.
         modelled: the method of `--method auto` if a model gives the costs; None: `method`.
         measured: the method of `--method auto` if an evaluator measures; None: `method`.
-        figures: figures of this problem alone that `egrl plot` has: name -> module with a `draw`.
     """
 
     summary: str
@@ -201,7 +200,6 @@ class ProblemEntry:
     workloads: str = "a name or a file; `egrl list workloads` shows the names"
     modelled: Choice | None = None
     measured: Choice | None = None
-    figures: Mapping[str, str] = field(default_factory=dict)
 
     def choose(self, on_board: bool) -> Choice:
         """What `--method auto` takes."""

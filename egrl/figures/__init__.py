@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egrl.core import plugins
+from workloads import plugins
 
 if TYPE_CHECKING:
     from egrl.figures.repetitions import Drawing

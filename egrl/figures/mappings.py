@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -23,8 +22,8 @@ from analysis.embedding import (
     hamming,
     measure,
 )
+from analysis.layout import Layout, layout_figure, use
 from analysis.memories import Band, band_figure, bands, shift_figure, shifts
-from analysis.memory_map import Layout, layout_figure, use
 from analysis.utilisation import (
     Schedule,
     Split,
@@ -33,11 +32,10 @@ from analysis.utilisation import (
     utilisation_figure,
 )
 from egrl.figures.repetitions import Drawing, Fastest, check_alike, check_places, fastest, together
-from egrl.problems import find_problem
 from egrl.runs.export import PackedMemory, allocate
 from egrl.runs.past_run import Evaluations, PastRun
 from egrl.runs.text import drawn_baseline_text
-from hwsim.capabilities import HasLifetimes, HasOccupancy, Occupancy, explainer
+from hwsim.capabilities import HasLifetimes, HasOccupancy, HasPlacement, Occupancy, explainer
 from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -216,53 +214,65 @@ def draw_layout(runs: Sequence[PastRun]) -> Drawing:
     """Where the tensors of one run's best mapping lie in the chip's memories, and for how long.
 
     Ops to the right, addresses upwards, one box per tensor, one row per memory. Hatched boxes are activations; white
-    between boxes is unusable room. The addresses are those of `egrl allocate`. Where a memory cannot be packed, a
-    remark says by how many bytes.
+    between boxes is unusable room. The addresses are those of `egrl allocate`, or those that the mapping itself leads
+    to: of a buffer in the fast memory of the MMapGame. Where a memory cannot be packed, a remark says by how many
+    bytes.
 
-    InputError where the runs are not of one problem, none has a valid mapping, or the problem has no lifetimes.
+    InputError where the runs are not of one problem, none has a valid mapping, or the problem has no addresses.
     """
-    if own := find_problem(runs[0].options.problem).figures.get("layout"):
-        drawing: Drawing = importlib.import_module(own).draw(runs)
-        return drawing
     if explainer(runs[0].problem, Partition):
         return draw_partition(runs)
     shown = fastest(runs)
-    problem = shown.run.problem
-    if not isinstance(problem, HasLifetimes):
+    problem, best = shown.run.problem, shown.run.best_mapping()
+    if isinstance(problem, HasLifetimes):
+        memories = allocate(problem, best, ALIGN_BYTES, SECONDS, SEED)
+        layouts = [_packed(problem, memory) for memory in memories]
+        heads, steps = problem.space.heads, len(problem.space.nodes)
+        of_packing = [_packing(memory) for memory in memories]
+        remarks = [
+            f"{memory.name} does not fit by {memory.over_bytes:,} bytes; `egrl allocate` names what sticks out"
+            for memory in memories
+            if memory.over_bytes
+        ]
+    elif isinstance(problem, HasPlacement):
+        layouts = [_placed(problem, best, problem.space.size_bytes[:, 0])]
+        heads, steps = ("tensor",), int(layouts[0].end.max(initial=1))
+        of_packing, remarks = [{}], []
+    else:
         raise InputError(
             f"plot layout: expected a problem with lifetimes of tensors, found {problem.about.name!r}"
         )
-    memories = allocate(problem, shown.run.best_mapping(), ALIGN_BYTES, SECONDS, SEED)
-    layouts = [_layout(problem, memory) for memory in memories]
-    steps, axis = len(problem.space.nodes), f"{problem.about.step}, in execution order"
-    figure = layout_figure(layouts, problem.space.heads, steps, shown.title, axis)
+    figure = layout_figure(layouts, heads, steps, shown.title, f"{problem.about.step}, in execution order")
     numbers = {
         **shown.numbers,
-        "heads": problem.space.heads,
+        "heads": heads,
         "steps": steps,
-        "align_bytes": ALIGN_BYTES,
+        "align_bytes": ALIGN_BYTES if isinstance(problem, HasLifetimes) else None,
         "memories": [
             {
-                "memory": memory.name,
-                "capacity_bytes": memory.capacity_bytes,
-                "fullest_bytes": memory.packing.fullest_bytes,
-                "packed": memory.packing.verdict == "packed",
-                "height_bytes": used.height_bytes,
-                "mean_share": used.mean_share,
-                "tensors": len(memory.tensors),
+                "memory": layout.memory,
+                "capacity_bytes": layout.capacity_bytes,
+                **how,
+                **asdict(use(layout, steps)),
+                "tensors": len(layout.first),
             }
-            for memory, used in zip(memories, (use(layout, steps) for layout in layouts), strict=True)
+            for layout, how in zip(layouts, of_packing, strict=True)
         ],
     }
-    remarks = [
-        f"{memory.name} does not fit by {memory.over_bytes:,} bytes; `egrl allocate` names what sticks out"
-        for memory in memories
-        if memory.over_bytes
-    ]
     return Drawing(figure, numbers, [*shown.remarks, *remarks])
 
 
-def _layout(problem: Problem, memory: PackedMemory) -> Layout:
+def _packing(memory: PackedMemory) -> dict[str, object]:
+    """What numbers say of how addresses were found."""
+    packed = memory.packing
+    return {
+        "fullest_bytes": packed.fullest_bytes,
+        "packed": packed.verdict == "packed",
+    }
+
+
+def _packed(problem: Problem, memory: PackedMemory) -> Layout:
+    """A memory with the addresses that were found for its tensors."""
     columns = np.array(
         [
             (tensor.first, tensor.last + 1, offset, tensor.size_bytes, problem.space.heads.index(tensor.head))
@@ -271,6 +281,19 @@ def _layout(problem: Problem, memory: PackedMemory) -> Layout:
         np.int64,
     ).reshape(-1, 5)
     return Layout(memory.name, memory.capacity_bytes, *columns.T)
+
+
+def _placed(problem: HasPlacement, mapping: Mapping16, size_bytes: NDArray[np.int64]) -> Layout:
+    """The memory in which a mapping's places have addresses, each for its closed interval of steps; sizes are [N]."""
+    columns = np.array(
+        [
+            (place["first"], place["last"] + 1, place["offset_bytes"], size, 0)
+            for place, size in zip(problem.placement(mapping), size_bytes.tolist(), strict=True)
+            if place is not None and "first" in place
+        ],
+        np.int64,
+    ).reshape(-1, 5)
+    return Layout(*problem.placed_in(), *columns.T)
 
 
 TIME = "time since the inference began (µs)"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from dataclasses import replace
 
-from egrl.core import plugins
 from egrl.core.method import Method
 from egrl.core.registry import MethodDefinition, MethodEntry, serves_all
+from workloads import plugins
 from workloads.errors import InputError
 from workloads.references import failed
 

@@ -37,7 +37,7 @@ from egrl.methods.egrl.ranking import names_choices, network_of, ranking_of
 from egrl.methods.portfolio import Entrant, Portfolio
 from egrl.methods.profile_model.choice import learnable, profile_model_of
 from egrl.methods.profile_model.config import ProfileModelConfig
-from hwsim.family import HasFamily
+from hwsim.problem import Problem
 from policies.network import AUTO
 from population.config import EvolutionConfig
 from population.operators import Operators
@@ -137,7 +137,7 @@ def members(context: Context, config: PortfolioConfig) -> list[Entrant]:
     found: list[Entrant] = []
     if settings.use != "off" and learnable(problem):
         found.append(Entrant(PROFILE_MODEL, partial(_profile_model, settings=settings), lambda _: True))
-    if config.twin == "on" and not isinstance(problem, HasFamily):
+    if config.twin == "on" and not _has_family(problem):
         raise InputError(
             f"method.twin: expected auto or off, since the problem {problem.about.name} has no family of models,"
             " found on"
@@ -158,7 +158,13 @@ def _profile_model(context: Context, settings: ProfileModelConfig) -> Member:
 def _has_twin(context: Context, always: bool) -> bool:
     """With modelled costs there is nothing for a twin to learn: the simulator is in the family."""
     # Whether there is a family is asked last: to ask makes one.
-    return always or (context.costs.measured and isinstance(context.problems[0], HasFamily))
+    return always or (context.costs.measured and _has_family(context.problems[0]))
+
+
+def _has_family(problem: Problem) -> bool:
+    from hwsim.family import HasFamily
+
+    return isinstance(problem, HasFamily)
 
 
 def _twin(context: Context) -> Member:

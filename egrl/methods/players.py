@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egrl.core import plugins
-from egrl.core.plugins import check_installed
 from egrl.methods import policy_fit
 from hwsim.problem import Mapping16, Problem
+from workloads import plugins
 from workloads.errors import InputError
+from workloads.plugins import check_installed
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy

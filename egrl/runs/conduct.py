@@ -11,16 +11,15 @@ from egrl.core.interrupts import HINT, Interrupted, StopSignal
 from egrl.core.loop import SearchState
 from egrl.measure import local
 from egrl.measure.config import LOG
-from egrl.runs import checkpoint, progress, summary
+from egrl.runs import checkpoint, progress
 from egrl.runs.gap import Gap, HardlyPays, sooner
-from egrl.runs.past_run import Result
 from egrl.runs.progress import Gains
-from egrl.runs.resume import code_flags, nothing_left
 from egrl.runs.run import Run
 from hwsim.problem import Bound, Mapping16
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
+    from egrl.runs.past_run import Result
 
 OnGeneration = Callable[[Mapping[str, Any]], Any]
 """Gets the row of metrics of each generation; the run stops if it returns something true."""
@@ -49,15 +48,14 @@ def conduct(
         progress.note(run.method.on_a_model, quiet)
     if run.folder is None:
         document, mapping, _ = _search(run, memory, boards, quiet, on_generation)
-        return Result(run.problem, document, mapping, None, memory.rows)
+        return _result(run, document, mapping, memory)
     path, known, again = run.folder.path, len(run.context.archive), run.state is not None
-    flags = code_flags(run.config)
     try:
         document, mapping, over = _search(run, run.folder, boards, quiet, on_generation)
         run.folder.write_results(document, run.problem, mapping)
     except KeyboardInterrupt:
         saved = checkpoint.listing(path / "checkpoint")
-        raise Interrupted(path, saved[-1][0] if saved else None, at_once=True, flags=flags) from None
+        raise _interrupted(run, saved[-1][0] if saved else None, at_once=True) from None
     if boards is not None and (usage := boards.usage()).failures:
         progress.note(
             f"the evaluator failed {usage.failures} times, {usage.restarts} starts among them; see"
@@ -66,10 +64,30 @@ def conduct(
         )
     assert run.state is not None
     if not over:
-        raise Interrupted(path, run.state.generation, flags=flags)
+        raise _interrupted(run, run.state.generation)
     if again and len(run.context.archive) == known:
+        from egrl.runs.resume import nothing_left
+
         progress.note(nothing_left(run.config, document["stopped"], path), quiet)
-    return Result(run.problem, document, mapping, path)
+    return _result(run, document, mapping)
+
+
+def _result(
+    run: Run, document: dict[str, Any], mapping: Mapping16 | None, memory: Memory | None = None
+) -> Result:
+    """What the search found; of a search in memory with its rows of metrics."""
+    from egrl.runs.past_run import Result
+
+    folder = None if run.folder is None else run.folder.path
+    return Result(run.problem, document, mapping, folder, () if memory is None else memory.rows)
+
+
+def _interrupted(run: Run, generation: int | None, at_once: bool = False) -> Interrupted:
+    """How a run with a folder goes on: from its last checkpoint, with the flags that name its code."""
+    from egrl.runs.resume import code_flags
+
+    assert run.folder is not None
+    return Interrupted(run.folder.path, generation, at_once=at_once, flags=code_flags(run.config))
 
 
 def _search(
@@ -121,6 +139,8 @@ def _search(
             )
             stopped = stop() or asking.stops
             proved = gap.proved(options.bound_seconds)
+        from egrl.runs import summary  # as all that only the end of a search needs
+
         run.state = reached
         end = summary.end_of(reached, budget, len(archive), gap.reached, stopped)
         document, mapping = _conclude(run, reached, end, boards, quiet, proved)
@@ -135,8 +155,8 @@ def _conclude(
     run: Run, reached: SearchState, end: str, boards: BoardExecutor | None, quiet: bool, proved: Bound
 ) -> tuple[dict[str, Any], Mapping16 | None]:
     """The summary and the best mapping int16 [N, H], with noisy costs after the best contenders were measured again."""
+    from egrl.runs import summary
     from egrl.runs.champion import name_the_best, nearest_best, race_the_best
-    from egrl.runs.summary import summarise
 
     problem, archive, seconds = run.problem, run.context.archive, run.config.run.bound_seconds
     baseline_cost, table, complete = None, None, end != summary.USER
@@ -154,7 +174,7 @@ def _conclude(
         progress.note(text, quiet)
     champion = reached.champions[0]
     with progress.note_if_slow(f"proving a bound, {seconds:g} s at most", quiet):
-        document = summarise(
+        document = summary.summarise(
             run.config, problem, reached, archive, end, baseline_cost, table, proved, run.method.shares()
         )
     return document, None if champion is None else champion.mapping

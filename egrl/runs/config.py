@@ -26,7 +26,7 @@ from typing_extensions import Doc
 from egrl.core import typed_tables
 from egrl.core.contracts import BUDGETS, DEFAULT_GENERATIONS, GENERATION, Budget
 from egrl.core.registry import MethodDefinition
-from egrl.measure.config import BASELINE_SAMPLES, EvaluatorConfig
+from egrl.measure.config import BASELINE_SAMPLES, PATIENCE, EvaluatorConfig
 from egrl.methods import find_method
 from egrl.problems import find_problem
 from hwsim.keys import MOST_SEED
@@ -58,7 +58,7 @@ class RunOptions:
     workload: Annotated[
         str,
         PRINTABLE,
-        Doc("a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .hlo, .json.xz)"),
+        Doc("a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .json.xz)"),
     ] = ""
     problem: Annotated[str, Doc("what a mapping costs; see `egrl list problems`, or MODULE:NAME")] = "nnpi"
     method: Annotated[
@@ -384,3 +384,19 @@ def evaluations_of_requests(requests: int, config: EvaluatorConfig, generation_e
     left = requests - others
     # One after every whole generation but the last: the most n with n + (n - 1) // generation_evals <= left.
     return left - left // (generation_evals + 1) if config.confirm else left
+
+
+RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator", "until_gap")
+"""Options that may change when a run is resumed: a larger budget, and what changes no result."""
+AT_THE_ENDS = ("bound_seconds", "exact_seconds")
+"""Options of what comes before and after the search: the start is kept in the folder, the bound is proved anew."""
+
+
+def fixed_settings(resolved: RunConfig) -> dict[str, Any]:
+    """Dotted key of config.toml -> value, of all that may not change when the run is resumed."""
+    free = {f"run.{name}" for name in (*RESUMABLE, *AT_THE_ENDS)} | {f"evaluator.{name}" for name in PATIENCE}
+    return {
+        key: value
+        for key, value in typed_tables.dotted_keys(typed_tables.plain_table(resolved)).items()
+        if key not in free
+    }

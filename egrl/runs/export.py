@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from egrl.core import plugins
 from egrl.core.mapping_file import OFFSET, OTHERS, PREFIX, SIZE, Addresses
 from egrl.runs.past_run import PastRun
 from hwsim.allocation.buffers import Buffer, Packing
@@ -18,6 +17,7 @@ from hwsim.allocation.judge import judge
 from hwsim.allocation.pack import pack
 from hwsim.capabilities import HasFiles, HasLifetimes, Lifetime
 from hwsim.problem import Mapping16, Problem
+from workloads import plugins
 from workloads.errors import InputError
 from workloads.serialize import first_difference, from_json
 from workloads.text import csv_cell

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from egrl.core import atomic, mapping_file
+from egrl.core import atomic
 from egrl.core.archive import Archive
 from egrl.core.contracts import POLICY_EVERY, policy_is_due
 from egrl.runs import checkpoint, chunks
@@ -282,6 +282,8 @@ class RunFolder:
     def write_results(self, summary: Mapping[str, Any], problem: Problem, best: Mapping16 | None) -> None:
         """summary.json and, where a valid mapping is known, best_mapping.json and the file of its plan."""
         if best is not None:
+            from egrl.core import mapping_file
+
             atomic.write(self.path / BEST, mapping_file.dumps(problem, best))
             if problem.about.plan_file and isinstance(problem, HasPlanText):
                 atomic.write(self.path / problem.about.plan_file, problem.plan_text(best) + "\n")

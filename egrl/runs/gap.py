@@ -25,7 +25,6 @@ from egrl.measure.local import end_with_parent
 from egrl.runs import progress
 from egrl.runs.config import NEVER, RunOptions, share_of
 from egrl.runs.progress import IDLE, Gains
-from egrl.runs.summary import BUDGET
 from egrl.runs.text import OPTIMAL, PROVED, percent_up
 from hwsim.capabilities import HasBound, HasSolving
 from hwsim.problem import UNPROVED, Bound, Problem
@@ -326,6 +325,8 @@ def sooner(gap: Gap, gains: Gains, document: Mapping[str, Any]) -> dict[str, Any
         `until_gap`, the share to give; `evaluations`, after which the best was so near to the bound; `rest`, the share
         by which all others improved it; `known`, True if the bound was known from the beginning.
     """
+    from egrl.runs.summary import BUDGET
+
     cost, (count, speedup) = document["bound"], gains.last()
     late = 2 * count > gains.count or not gains.idle(IDLE)
     if not gap.unasked or document["stopped"] != BUDGET or cost is None or "reward_bound" in document or late:

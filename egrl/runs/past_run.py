@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from egrl.core import mapping_file, typed_tables
 from egrl.core.contracts import CONFIRMED
 from egrl.core.mapping_file import names_of
-from egrl.core.plugins import check_given
 from egrl.problems import KIND, build_problem, find_problem, with_baseline_of
 from egrl.runs import chunks, config
 from egrl.runs import folder as run_folder
@@ -40,6 +39,7 @@ from hwsim.problem import Mapping16, Problem, Profiles
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import describe
+from workloads.plugins import check_given
 
 SCALED = "speedups_scaled"
 """Key of a summary whose speedups are over another baseline than the run's: what those of its files are times."""

@@ -16,17 +16,15 @@ from typing import Any
 from egrl import methods, problems
 from egrl.core import typed_tables
 from egrl.core.contracts import BUDGETS, DEFAULT_GENERATIONS, REQUESTS
-from egrl.core.typed_tables import code_settings, dotted_keys, missing_code, plain_table
-from egrl.measure.config import PATIENCE, EvaluatorConfig, is_command
+from egrl.core.typed_tables import code_settings, missing_code
+from egrl.measure.config import EvaluatorConfig, is_command
 from egrl.runs import config
 from egrl.runs import folder as run_folder
-from egrl.runs.config import RunConfig, RunOptions
+from egrl.runs.config import RESUMABLE, RunConfig, RunOptions
 from egrl.runs.summary import GAP, METHOD
 from workloads.errors import InputError
 from workloads.files import read_text
 
-RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator", "until_gap")
-"""Options that may change when a run is resumed: a larger budget, and what changes no result."""
 KINDS = {"method": methods.KIND, "problem": problems.KIND}
 """Options that may be given again, and must be where they are MODULE:NAME."""
 RULE = "code in a file is imported only if you name it"
@@ -37,15 +35,6 @@ RULES = {
 """Option -> why it must be given again, where it is not `RULE`."""
 OWN_CLUSTER = "auto"
 """The Ray address of this machine's cluster, which is the user's own."""
-
-AT_THE_ENDS = ("bound_seconds", "exact_seconds")
-"""Options of what comes before and after the search: the start is kept in the folder, the bound is proved anew."""
-
-
-def fixed_settings(resolved: RunConfig) -> dict[str, Any]:
-    """Dotted key of config.toml -> value, of all that may not change when the run is resumed."""
-    free = {f"run.{name}" for name in (*RESUMABLE, *AT_THE_ENDS)} | {f"evaluator.{name}" for name in PATIENCE}
-    return {key: value for key, value in dotted_keys(plain_table(resolved)).items() if key not in free}
 
 
 def check_only(given: Mapping[str, Any]) -> None:

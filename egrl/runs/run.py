@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from egrl.core import atomic, loop, mapping_file
+from egrl.core import atomic, loop
 from egrl.core.archive import Archive
 from egrl.core.loop import FromRules, SearchState
-from egrl.core.mapping_file import PLACE
 from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.measure import local
@@ -24,10 +23,7 @@ from egrl.methods import find_method
 from egrl.problems import build_problem
 from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
-from egrl.runs.config import RunConfig, RunOptions
-from egrl.runs.past_run import with_own_inputs
-from egrl.runs.resume import fixed_settings, resolve_again
-from egrl.runs.summary import check_version
+from egrl.runs.config import RunConfig, RunOptions, fixed_settings
 from hwsim.capabilities import HasModel, HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -113,7 +109,8 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
     definition = definition or find_method(options.method)
     reason = definition.serves(problem)
     if reason is not None:
-        raise InputError(f"--method {options.method} cannot serve problem {problem.about.name}: {reason}")
+        refused = f"--method {options.method} cannot serve problem {problem.about.name}: {reason}"
+        raise InputError(f"{refused}; --method annealing serves every problem")
     gap.check(options, problem)
     init: StoredPolicy | None = None
     if options.init and not definition.takes_policy:
@@ -158,6 +155,10 @@ def reopen(
     `settings` repeat the code that the settings of the run name. `external`: the caller measures. InputError if there
     is no such run, or if it cannot go on so.
     """
+    from egrl.runs.past_run import with_own_inputs
+    from egrl.runs.resume import resolve_again
+    from egrl.runs.summary import check_version
+
     path = _path(resume, "--resume")
     folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
     checkpoint.check_version(path / "checkpoint")
@@ -241,6 +242,8 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
             f"--start: expected {', '.join(STARTS)} or a mapping file (best_mapping.json), found no such file as"
             f" {options.start!r}{hint(options.start, STARTS)}"
         )
+    from egrl.core import mapping_file
+
     return mapping_file.read(options.start, problem)
 
 
@@ -248,11 +251,11 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
     """Files of a new run folder besides workload and chip: name -> content."""
     copies = {}
     if start is not None and options.start != "compiler":
-        copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
+        copies[run_folder.START_FILE] = _mapping_file(problem, start)
     if options.baseline:
-        copies[run_folder.BASELINE_FILE] = mapping_file.dumps(
+        copies[run_folder.BASELINE_FILE] = _mapping_file(
             problem, problem.baseline.mapping, problem.about.baseline_name
-        ).encode()
+        )
     if isinstance(problem, HasPlacement) and (places := problem.baseline_placement()) is not None:
         copies[run_folder.BASELINE_LAYOUT] = _layout(problem, places).encode()
     if options.init:
@@ -260,8 +263,16 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
     return copies
 
 
+def _mapping_file(problem: Problem, mapping: Mapping16, name: str = "") -> bytes:
+    from egrl.core import mapping_file
+
+    return mapping_file.dumps(problem, mapping, name).encode()
+
+
 def _layout(problem: Problem, places: Sequence[Mapping[str, Any] | None]) -> str:
     """JSON of the baseline's own layout, which no mapping of the problem expresses: a place per node, if it has one."""
+    from egrl.core.mapping_file import PLACE
+
     document = {
         "kind": "layout",
         "version": 1,

@@ -187,7 +187,7 @@ def rule_text(baseline: Mapping[str, Any]) -> str:
     if best is None:
         return ""
     if best["cost"] >= baseline["cost"]:
-        return f"none of the {best['of']} built-in heuristics is {better('s')} here"
+        return f"none of the {best['of']} built-in heuristics is {better('s')} than the baseline here"
     over = compared(baseline["cost"] / best["cost"], "the baseline")
     return f"best of the {best['of']} built-in heuristics here: {best['name']}, {over}"
 

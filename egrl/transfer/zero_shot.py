@@ -21,7 +21,6 @@ import numpy as np
 
 from egrl import api
 from egrl.core import typed_tables
-from egrl.core.plugins import check_given
 from egrl.methods import find_method
 from egrl.methods.players import Policies
 from egrl.problems import KIND, build_problem, find_problem
@@ -33,6 +32,7 @@ from hwsim.problem import Problem, Status
 from workloads.errors import InputError
 from workloads.files import parse_toml, read_text
 from workloads.json_text import parse_document
+from workloads.plugins import check_given
 
 DOCUMENT = "transfer.json"
 TRANSFER, VERSION = "transfer", 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import colorsys
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,15 +27,3 @@ class Layout:
     copy_first: NDArray[np.int32]
     copy_last: NDArray[np.int32]
     copy_use_s: NDArray[np.float64]
-
-
-_GOLDEN = 0.618033988749895
-_LIGHTNESS = (0.45, 0.72, 0.3, 0.6, 0.84)
-
-
-def tensor_colours(count: int) -> NDArray[np.float64]:
-    """float64 [count, 3], red, green and blue in 0..1: neighbours differ in hue, and in lightness for greyscale."""
-    rows = [
-        colorsys.hls_to_rgb(n * _GOLDEN % 1.0, _LIGHTNESS[n % len(_LIGHTNESS)], 0.65) for n in range(count)
-    ]
-    return np.array(rows).reshape(-1, 3)

@@ -191,6 +191,10 @@ class MmapProblem:
         """The same of the heuristic's own layout, which no game leads to; None if the baseline is a mapping."""
         return _places(self.heuristic) if self.baseline.nearest else None
 
+    def placed_in(self) -> tuple[str, int]:
+        """The fast memory of the chip."""
+        return "CMEM", self.tables.capacity * self.game.granule_bytes
+
     @property
     def baseline_layout(self) -> Layout:
         """The layout of the baseline: the heuristic's own, or what another baseline's mapping leads to."""

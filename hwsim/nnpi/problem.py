@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge
@@ -23,7 +23,6 @@ from typing_extensions import Doc
 
 from hwsim.capabilities import Lifetime, Occupancy, Parts, Solution
 from hwsim.explanation import OpTimes
-from hwsim.family import Effects, Estimate, Family
 from hwsim.keys import derive, normals
 from hwsim.mappings import choice_columns
 from hwsim.nnpi.chip import Chip, chip_file
@@ -46,6 +45,9 @@ from workloads.errors import InputError
 from workloads.features import SCHEMA_VERSION, edge_index, static_features
 from workloads.serialize import to_json
 from workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from hwsim.family import Effects, Estimate, Family
 
 POLISH_STEPS, POLISH_RESTARTS = 600_000, 3
 """Proposals of the local search that follows a solve, and its annealings."""

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from analysis.memory_map import Layout, layout_figure, use
+from analysis.layout import Layout, layout_figure, use
 from analysis.style import save
 
 KIB = 1024

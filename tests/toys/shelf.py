@@ -140,6 +140,9 @@ class ToyShelf:
         """The baseline is a mapping."""
         return
 
+    def placed_in(self) -> tuple[str, int]:
+        return MEMORIES[-1]
+
     @property
     def placer(self) -> ShelfPlacer:
         return ShelfPlacer(self)

@@ -32,7 +32,6 @@ def packed_zeros() -> bytes:
     ("name", "content", "load"),
     [
         ("a.onnx.gz", packed_zeros, read),
-        ("a.hlo.gz", packed_zeros, load_program),
         ("a.json.gz", packed_zeros, load_partition),
         ("a.json.gz", lambda: gzip.compress(LISTS), load_partition),
         ("a.json.gz", lambda: gzip.compress(LISTS * 8), load_partition),
@@ -42,7 +41,6 @@ def packed_zeros() -> bytes:
     ],
     ids=[
         "onnx",
-        "hlo",
         "zeros as json",
         "lists",
         "many lists",

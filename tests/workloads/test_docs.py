@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workloads.features import SCALES
 from workloads.serialize import from_json, to_json
-from workloads.zoo import ZOO, builder
+from workloads.zoo import ZOO, builder_of
 from workloads.zoo.vector_ops import VECTOR_OPS
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -28,7 +28,7 @@ def test_the_example_in_the_docs_is_a_workload():
 
 
 def test_the_table_of_the_zoo_states_what_is_built():
-    built = {name: builder(name)() for name in ZOO}
+    built = {name: builder_of(name)() for name in ZOO}
     expected = [
         [f"`{name}`", str(len(net)), f"{net.parameters:,}", f"{net.macs / 1e9:.2f}"]
         for name, net in built.items()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import lzma
 import re
 import time
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from workloads.errors import InputError
-from workloads.load import describe, load, load_program
+from workloads.load import describe, load, load_program, read_program
 from workloads.programs import program_names
 from workloads.programs.json_file import check, from_json, to_json
 from workloads.programs.of_workload import program_of
@@ -22,7 +22,6 @@ from workloads.serialize import to_json as workload_json
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 DOCS = (REFERENCE / "programs.md").read_text(encoding="utf-8")
-HLO = Path(__file__).parent / "importers" / "hlo" / "decode.hlo"
 NEAR = {
     "alexnet_train_batch_32": 300,
     "wavenet_coherent_batch32": 3020,
@@ -141,7 +140,6 @@ def test_files_of_programs_are_loaded(tmp_path):
     (tmp_path / "a.json").write_text(to_json(program))
     (tmp_path / "a.json.xz").write_bytes(lzma.compress(to_json(program).encode()))
     assert load_program(str(tmp_path / "a.json")) == program == load_program(str(tmp_path / "a.json.xz"))
-    assert load_program(str(HLO)).name == "decode"
 
 
 def test_a_program_is_known_by_its_kind_wherever_that_stands(tmp_path, chain):
@@ -165,7 +163,6 @@ def test_a_program_is_known_by_its_kind_wherever_that_stands(tmp_path, chain):
         ("resnet5", "did you mean resnet50"),
         ("resnet50:backward=2", "expected backward=0 or backward=1 at most once, found backward=2"),
         ("resnet50:frob=2", "found 'frob=2'"),
-        ("none.hlo", "none.hlo: expected HLO text"),
         ("none.json", "none.json: expected a program file"),
         ("none.json.xz", "none.json.xz: expected a program file"),
         ("there/none", "there/none: expected a workload file (.json): No such file"),
@@ -198,19 +195,45 @@ def test_a_program_is_not_a_workload_and_the_refusal_says_what_it_is_for():
         load("rnn_2")
 
 
+@pytest.fixture
+def readers(monkeypatch: pytest.MonkeyPatch) -> dict[str, EntryPoint]:
+    """The only plug-ins that read programs: none at first."""
+    found: dict[str, EntryPoint] = {}
+    monkeypatch.setattr("workloads.plugins.installed", lambda kind: found)
+    return found
+
+
 @pytest.mark.parametrize("ending", [".hlo", ".HLO.gz", ".txt", ".json.xz"])
-def test_a_program_file_is_not_a_workload_whatever_its_ending(ending):
+def test_a_program_file_is_not_a_workload_whatever_its_ending_and_who_could_read_it(ending, readers):
     with pytest.raises(InputError, match="a program, which --problem mmap takes"):
         load(f"step{ending}")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
-def test_lowering_a_shipped_program_gives_the_same_file():
-    import subprocess
-    import sys
+def test_a_file_of_another_format_is_read_by_the_plug_in_of_its_longest_ending(
+    tmp_path, readers, monkeypatch
+):
+    given = []
 
-    tool = Path(__file__).parents[2] / "tools" / "lower_programs.py"
-    found = subprocess.run(
-        [sys.executable, tool, "--check", "alexnet_train_batch_32"], capture_output=True, text=True
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
+    def read(*arguments):
+        given.append(arguments)
+        return load_program("rnn_2")
+
+    things = {"a:b": 3, "a:c": read, "a:d": lambda *arguments: "nothing"}
+    monkeypatch.setattr("workloads.plugins.imported", lambda reference, where: things[reference])
+    for name, value in {"toy": "a:b", "new.toy": "a:c", "old": "a:d"}.items():
+        readers[name] = EntryPoint(name, value, "egrl.programs")
+    assert load_program("step.new.TOY") is load_program("rnn_2")
+    assert read_program("step.new.toy", True, allow_unknown=True) is load_program("rnn_2")
+    assert given == [("step.new.TOY", False, False), ("step.new.toy", True, True)]
+    with pytest.raises(
+        InputError, match=r"^step\.toy: ending toy \(.*\): expected a function of .*, found int toy$"
+    ):
+        load_program("step.toy")
+    with pytest.raises(InputError, match=r"^step\.old: ending old .*, found one that gives str$"):
+        read_program("step.old")
+
+
+def test_a_file_that_only_a_plug_in_reads_says_which_to_install(readers):
+    line = r"^a/step\.hlo\.gz: ending hlo\.gz: expected the plug-in egrl-hlo .*: pip install \./plugins/hlo$"
+    with pytest.raises(InputError, match=line):
+        load_program("a/step.hlo.gz")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.zoo import ZOO, builder
+from workloads.zoo import ZOO, builder_of
 from workloads.zoo.bert_large import bert_large
 from workloads.zoo.cnn import resnet, unet
 from workloads.zoo.transformer import bert, gpt2
@@ -36,7 +36,7 @@ PUBLISHED = {
 @pytest.mark.parametrize("name", ZOO)
 def test_ops_parameters_and_macs_are_the_published_ones_within_one_percent(name):
     ops, parameters, macs = PUBLISHED[name]
-    net = builder(name)()
+    net = builder_of(name)()
     assert len(net) == ops
     assert net.parameters == pytest.approx(parameters, rel=0.01)
     if macs is not None:
@@ -48,14 +48,14 @@ def test_ops_parameters_and_macs_are_the_published_ones_within_one_percent(name)
 )
 def test_folding_batch_norms_saves_one_parameter_a_channel_of_every_convolution(name):
     """A batch norm has a gain and a shift; folded into a convolution it leaves a bias."""
-    net = builder(name)()
+    net = builder_of(name)()
     channels = sum(op.ofm[2] for op in net if op.kind in ("conv", "depthwise_conv"))
     assert net.parameters == PUBLISHED[name][1] - channels
 
 
 @pytest.mark.parametrize("name", ["vgg16", "alexnet", "gpt2"])
 def test_networks_without_batch_norms_have_exactly_the_published_parameters(name):
-    assert builder(name)().parameters == PUBLISHED[name][1]
+    assert builder_of(name)().parameters == PUBLISHED[name][1]
 
 
 def test_bert_adds_a_classifier_of_two_classes_to_the_published_parameters():

@@ -23,7 +23,6 @@ from functools import partial
 from importlib import import_module
 
 from workloads.workload import Workload
-from workloads.zoo.mcm87 import MCM87
 
 ZOO: dict[str, tuple[str, ...]] = {
     **{f"resnet{depth}": ("cnn.resnet", depth) for depth in ("18", "34", "50", "101", "152")},
@@ -43,16 +42,23 @@ DECODERS = ("llama3_8b", "llama3_70b", "mixtral_8x7b")
 def canonical_name(name: str) -> str | None:
     """The name in one of the three that is meant ("ResNet-50" is resnet50); None where there is none."""
     wanted = _bare(name)
-    return next((known for known in (*ZOO, *DECODERS, *MCM87) if _bare(known) == wanted), None)
+    found = next((known for known in (*ZOO, *DECODERS) if _bare(known) == wanted), None)
+    if found is not None:
+        return found
+    from workloads.zoo.mcm87 import MCM87
+
+    return next((known for known in MCM87 if _bare(known) == wanted), None)
 
 
-def builder(name: str) -> Callable[..., Workload]:
+def builder_of(name: str) -> Callable[..., Workload]:
     """What builds the network of that name in `ZOO`, `DECODERS` or `MCM87`; KeyError where there is none."""
     if name in DECODERS:
         from workloads.zoo import decoder
 
         return decoder.DECODERS[name]
     if name not in ZOO:
+        from workloads.zoo.mcm87 import MCM87
+
         return MCM87[name].builder(name)
     place, *depth = ZOO[name]
     module, function = place.split(".")

@@ -4,6 +4,7 @@ Source: Khadka et al., "Optimizing memory placement using evolutionary graph rei
 section 3 and appendices C to E.
 
     line 1         the mixed population                    `first_population`, `population.create`
+    line 3         random numbers                          `Context.generator`
     lines 2, 7     the replay buffer, and what enters it   `replay`, `Learner.add`
     lines 4-7      a generation: a mapping of each member  `ask`, `rollouts`; `tell`
     lines 8-20     the next population                     `population.generational` (by default: `.island_search`)

@@ -16,7 +16,7 @@ def export(run: PastRun) -> str:
     return json.dumps(jobs, indent=1) + "\n"
 
 
-@click.command(short_help="the least time that jobs take, however they are dealt out")
+@click.command
 @click.option("--workload", required=True, help="number of jobs")
 @click.option("--chip", default="default", help="number of cores [4]")
 def least(workload: str, chip: str) -> int:

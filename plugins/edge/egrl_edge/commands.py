@@ -35,7 +35,7 @@ def executorch(model: str, output: str, trust: bool, as_json: bool) -> int:
     if not model.lower().endswith(".pt2"):
         raise InputError(f"{model}: expected an exported program (.pt2), found another file")
     output_file(output, ".json")
-    return write_program(import_program(model, trust=trust), (), model, output, as_json)
+    return write_program(import_program(model, trust=trust), model, output, as_json)
 
 
 @click.command(name="tflite", short_help="a plan of the arena of TensorFlow Lite Micro, in a copy of a model")

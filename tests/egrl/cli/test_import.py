@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from commands import refuse
@@ -11,7 +10,7 @@ from commands import refuse
 import onnx_models
 from egrl.cli.main import main
 from onnx_models import Net
-from workloads.load import load, load_program
+from workloads.load import load
 
 
 def imported(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -135,34 +134,6 @@ def test_a_run_and_its_page_say_what_was_not_counted(tmp_path, capsys):
     assert main([*argv, "--report"]) == 0
     assert remark in capsys.readouterr().out
     assert remark in (folder / "report.html").read_text()
-
-
-HLO = Path(__file__).parents[2] / "workloads" / "importers" / "hlo" / "decode.hlo"
-
-
-def test_import_writes_a_program_of_hlo_text(tmp_path, capsys):
-    output = str(tmp_path / "step.json")
-    code, out, err = imported(capsys, str(HLO), "-o", output)
-    assert (code, err) == (0, "")
-    assert out.splitlines()[0].startswith("decode: 11 buffers of 7 tensors, 4 instructions, 0.000 GFLOP, ")
-    assert out.splitlines()[1] == f"program file: {output}"
-    assert load_program(output) == load_program(str(HLO))
-    code, out, _ = imported(capsys, str(HLO), "-o", output, "--boundary-aliases", "--json")
-    document = json.loads(out)
-    assert (document["kind"], document["buffers"], document["program"]) == ("import", 11, output)
-
-
-def test_flags_of_models_are_refused_with_hlo_text_and_the_other_way_round(tmp_path, capsys):
-    output = str(tmp_path / "step.json")
-    code, _, err = imported(capsys, str(HLO), "-o", output, "--no-fuse")
-    assert code == 2
-    assert err.strip() == (
-        "egrl: error: --no-fuse: expected with a model, found with HLO text, whose sizes are as compiled"
-    )
-    model = onnx_models.tiny(tmp_path / "net.onnx")
-    code, _, err = imported(capsys, model, "-o", output, "--boundary-aliases")
-    assert code == 2
-    assert "--boundary-aliases: expected with HLO text (.hlo, .hlo.gz, .txt), found with" in err
 
 
 @pytest.mark.exhaustive

@@ -267,11 +267,6 @@ MISTAKES = [
     ("reproduce egrl --share 0.5", "0.5", "--share: expected none for egrl, found 0.5"),
     ("chip nwe mine.toml", "'nwe'", "egrl chip: expected one of new, found 'nwe'; did you mean new?"),
     ("chip new other.toml --like ndge", "ndge", "found 'ndge'; did you mean edge?"),
-    (
-        "import model.txt -o w.json",
-        "model.txt",
-        "model.txt: expected HLO text (.hlo, .hlo.gz or .txt): No such file or directory",
-    ),
     ("run --workload bert --threads two", "two", "--threads: expected a valid integer, found 'two'"),
     (
         "run --workload mcm87",

@@ -158,6 +158,15 @@ def test_the_compilers_own_rules_are_among_what_is_judged(said):
     assert found["cost"] <= rules_cost * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("chip", ["edge", "npu"])
+def test_what_fills_a_memory_to_its_last_byte_is_placed_there_by_network_and_rules(chip):
+    """Attention scores of 1 MiB: one, or two at a time, fill the memory, so that the least reserve shuts them out."""
+    layers = "layers=3:heads=4:kv_heads=2:vocabulary=1000:length=512:hidden=128:intermediate=256"
+    problem = build_problem("nnpi", f"llama3_8b:{layers}", chip, [])
+    for made in (placed_by_network(problem, 1), placed_by_rules(problem)):
+        assert min(cost_of(problem, mapping) for mapping in made) < 0.7 * problem.baseline.cost
+
+
 def test_where_no_rule_is_faster_the_baseline_is_kept(said, tmp_path, capsys):
     problem, out = problem_of("bert"), tmp_path / "m.json"
     best = place(problem)

@@ -68,7 +68,10 @@ REFUSED = [
     ([*METHOD, "things:TwoMore"], "cannot be called with (context) or (context, config: a dataclass)"),
     ([*METHOD, "things:Unsettled"], "settings with a field that has no default: Without.needed"),
     ([*METHOD, "things:UNSETTLED"], "settings with a field that has no default: Without.needed"),
-    ([*METHOD, "things:METHOD"], "--method things:METHOD cannot serve problem nnpi: it is a test"),
+    (
+        [*METHOD, "things:METHOD"],
+        "--method things:METHOD cannot serve problem nnpi: it is a test; --method annealing serves every problem",
+    ),
     ([*METHOD, "climb:HillClimber", "--set", "method.changes=0"], "changes: expected at least"),
     ([*PROBLEM, "things:number"], "expected a ProblemEntry, a ProblemDefinition, or what makes a Problem"),
     ([*PROBLEM, "things:one_argument"], "(workload, chip) or (workload, chip, config: a dataclass)"),

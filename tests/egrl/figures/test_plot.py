@@ -14,8 +14,8 @@ from egrl.cli.main import main
 from egrl.figures import FIGURES
 from egrl.figures.curves import draw
 from egrl.figures.repetitions import SAME_RESULT, PlottedRun, distinct, labels, plain, to_plot
+from egrl.runs.config import RESUMABLE
 from egrl.runs.past_run import PastRun
-from egrl.runs.resume import RESUMABLE
 from workloads.errors import InputError
 
 

@@ -16,6 +16,8 @@ from egrl.figures import mappings
 from egrl.runs.past_run import PastRun
 from gate import gate
 from hwsim.capabilities import HasExplanation
+from hwsim.mmap.chip import load_chip
+from hwsim.mmap.problem import MmapProblem
 from hwsim.nnpi.problem import NnpiProblem
 from toys import TOYS
 from workloads.errors import InputError
@@ -148,3 +150,46 @@ def test_every_picture_has_the_name_of_the_problems_own_baseline(runs):
         said = [text.get_text() for text in drawing.figure.findobj(Text)]
         assert any("first fit" in text for text in said), said
         assert not any("compiler" in text for text in said), said
+
+
+@pytest.fixture(scope="module")
+def game(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of the MMapGame."""
+    folder = tmp_path_factory.mktemp("game") / "run"
+    argv = [
+        "run",
+        "--problem",
+        "mmap",
+        "--workload",
+        "alexnet:backward=1",
+        "--method",
+        "random",
+        "--evals",
+        "21",
+    ]
+    assert main([*argv, "--quiet", "--bound-seconds", "0", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_a_layout_shows_the_addresses_that_a_mapping_leads_to(game, tmp_path, capsys):
+    capsys.readouterr()
+    assert main(["plot", "layout", str(game), "-o", str(tmp_path / "l.svg"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    run = PastRun.read(game)
+    problem = run.problem
+    assert isinstance(problem, MmapProblem)
+    layout = problem.layout(run.best_mapping())
+    there = layout.first >= 0
+    sizes = problem.space.size_bytes[there, 0]
+    (memory,) = document["memories"]
+    assert memory["memory"] == "CMEM"
+    assert memory["capacity_bytes"] == load_chip("tpuv4i").cmem.capacity_bytes
+    assert memory["tensors"] == there.sum() > 0
+    assert memory["height_bytes"] == (layout.offset_bytes[there] + sizes).max() <= memory["capacity_bytes"]
+    assert document["steps"] == layout.last.max() + 1
+
+
+@pytest.mark.parametrize("figure", ["shift", "bands"])
+def test_actions_are_not_drawn_as_memories(figure, game, tmp_path, capsys):
+    line = refused_figure(capsys, tmp_path / "f.png", figure, game)
+    assert line.endswith("whose choices are not places; `egrl plot layout` draws where they lead")

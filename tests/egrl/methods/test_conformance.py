@@ -37,4 +37,5 @@ def test_every_registered_method_takes_part() -> None:
 
 def test_a_method_says_why_it_cannot_serve_a_problem():
     assert "graph" in str(find_method("egrl").serves(problem("toy-grammar")))
+    assert find_method("annealing").serves(problem("toy-grammar")) is None
     assert find_method("random").serves(problem("toy-grammar")) is None

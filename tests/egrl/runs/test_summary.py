@@ -50,7 +50,7 @@ def test_the_built_in_heuristic_is_named_beside_the_best_of_the_heuristics():
     assert lines[0] == "w on c, m: 1.25x faster than the built-in baseline heuristic (first)"
     assert "best of the 12 built-in heuristics here: last, 1.25x faster than the baseline" in lines
     best = {**RULES, "best_rule": {"name": "first", "cost": 100e-6, "of": 12}}
-    assert "none of the 12 built-in heuristics is faster here" in sentence(
+    assert "none of the 12 built-in heuristics is faster than the baseline here" in sentence(
         summary(about=about, baseline=best), "r"
     )
 

@@ -12,6 +12,7 @@ a NoCopy at their next use, and what of that each action would write over.
 
 from __future__ import annotations
 
+import colorsys
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from typing_extensions import Doc
 
-from hwsim.mmap.layout import Layout, tensor_colours
+from hwsim.mmap.layout import Layout
 from hwsim.stepwise import Arrays
 from workloads.errors import InputError
 
@@ -201,3 +202,15 @@ def pixels(
     if now < steps:
         picture[:, now * WIDTH // steps] = _NOW
     return picture
+
+
+_GOLDEN = 0.618033988749895
+_LIGHTNESS = (0.45, 0.72, 0.3, 0.6, 0.84)
+
+
+def tensor_colours(count: int) -> NDArray[np.float64]:
+    """float64 [count, 3], red, green and blue in 0..1: neighbours differ in hue, and in lightness for greyscale."""
+    rows = [
+        colorsys.hls_to_rgb(n * _GOLDEN % 1.0, _LIGHTNESS[n % len(_LIGHTNESS)], 0.65) for n in range(count)
+    ]
+    return np.array(rows).reshape(-1, 3)

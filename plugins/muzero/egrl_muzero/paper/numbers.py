@@ -183,11 +183,11 @@ def correlation(plan: Plan, suite: Mapping[str, Any], out: Path) -> dict[str, An
 
 def layout(plan: Plan, out: Path) -> dict[str, Any]:
     """Figure 8: the layout of the agent's best run beside the heuristic's."""
-    from egrl.figures import memory_map
+    from egrl_muzero.mmap import layouts
 
     given = runs(out / "table2", plan.shown, AGENT, plan.seeds)
     best = max(given, key=lambda run: float(run.summary["best"]["reward"]))
-    drawing = memory_map.draw([best])
+    drawing = layouts.draw([best])
     save_figure(drawing.figure, out / "figures" / "layout.png")
     kept = ("speedup", "buffers", "boxes", "tensors", "come_again", "copies", "copied_bytes", "mean_share")
     return {

@@ -1,7 +1,7 @@
-"""Lower the networks of tools/programs with JAX and write them as shipped programs (workloads/programs/NAME.json.xz).
+"""Lower the networks of `programs` with JAX and write them as the programs that egrl ships.
 
-    pip install "egrl[jax]"
-    python tools/lower_programs.py [NAME …] [--hlo FOLDER] [--check] [--cost]
+    pip install "./plugins/hlo[jax]"
+    python plugins/hlo/tools/lower_programs.py [NAME …] [--hlo FOLDER] [--check] [--cost]
 
 Nothing is run: XLA's CPU back end compiles for shapes. `--hlo` keeps the text, `--check` writes nothing and fails where
 a shipped program differs, `--cost` only compares operations and bytes with XLA's own analysis. The same version of JAX
@@ -25,7 +25,7 @@ FLAGS = (
     "--xla_backend_optimization_level=0",  # machine code is not wanted
     "--xla_llvm_disable_expensive_passes=true",
 )
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "workloads" / "programs" / "shipped"
 _METADATA = re.compile(r', metadata=\{(?:[^"{}]|"(?:[^"\\]|\\.)*")*\}')
 _TABLES = re.compile(r"\n(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:[^\n]+\n)*")
@@ -59,14 +59,14 @@ def packed(name: str, text: str) -> bytes:
     import jax
     from programs.catalog import PROGRAMS
 
-    from workloads.importers.hlo import of_text
+    from egrl_hlo import of_text
     from workloads.programs.json_file import to_json
 
     source = f"{PROGRAMS[name].summary}; XLA's CPU back end, jax {jax.__version__}"
-    imported = of_text(text, name, source, name)
-    for remark in imported.remarks:
+    program = of_text(text, name, source, name)
+    for remark in program.remarks:
         print(f"{name}: {remark}", file=sys.stderr)
-    return lzma.compress(to_json(imported.program).encode(), lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
+    return lzma.compress(to_json(program).encode(), lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
 
 
 def main() -> int:

@@ -25,35 +25,17 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from egrl_hlo.bodies import origins
+from egrl_hlo.flops import NONE, Trace, trace
+from egrl_hlo.parse import Module
+from egrl_hlo.price import Pricer
+from egrl_hlo.scan import Array, Fault, Shape, leaves
 from workloads.errors import InputError
-from workloads.importers.hlo.bodies import origins
-from workloads.importers.hlo.flops import NONE, Trace, trace
-from workloads.importers.hlo.parse import Module
-from workloads.importers.hlo.price import Pricer
-from workloads.importers.hlo.scan import Array, Fault, Shape, leaves
-from workloads.importers.uncounted import account, amount, counted, names
+from workloads.importers.uncounted import account, names
 from workloads.programs.program import Program, ProgramBuilder, check
 from workloads.text import visible
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A program; `program.remarks` has a line about each thing that had to be guessed."""
-
-    program: Program
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was guessed or could not be counted, a line each."""
-        return self.program.remarks
-
-    @property
-    def summary(self) -> str:
-        """What was counted, and what was not, in one line."""
-        count = counted(len(self.program.instructions), "instruction")
-        return "; ".join((f"{count}, {amount(self.program.flops)} operations", *self.remarks))
 
 
 def lower(
@@ -63,8 +45,8 @@ def lower(
     where: str,
     boundary_aliases: bool = False,
     allow_unknown: bool = False,
-) -> Imported:
-    """The program of a module's entry computation.
+) -> Program:
+    """The program of a module's entry computation; its `remarks` say what had to be guessed or was not counted.
 
     An update happens in place where nothing needs the old value afterwards and it is no constant and no parameter of
     the entry, unless that is donated (`input_output_alias`); it is then an alias group. `boundary_aliases` makes one of
@@ -87,7 +69,7 @@ def lower(
         raise InputError(f"{where}: {error}") from None
     moved = sum(b.traffic_bytes for b in program) + sum(i.slow_bytes for i in program.instructions)
     remarks = [*account(pricer.unknown, moved, where, allow_unknown), *_loops(pricer)]
-    return Imported(check(replace(program, remarks=tuple(map(visible, remarks)))))
+    return check(replace(program, remarks=tuple(map(visible, remarks))))
 
 
 def _loops(pricer: Pricer) -> list[str]:

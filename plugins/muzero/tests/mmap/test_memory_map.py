@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 
-from analysis.memory_map import (
+from analysis.style import save
+from egrl_muzero.mmap.memory_map import (
     MemoryMap,
     allocations,
     map_use,
@@ -18,7 +19,6 @@ from analysis.memory_map import (
     most_visits,
     visits,
 )
-from analysis.style import save
 
 MIB = 2**20
 COLOURS = np.random.default_rng(0).uniform(0.2, 0.9, (9, 3))

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from egrl_hlo.lower import lower
+from egrl_hlo.parse import parse
 from workloads.errors import InputError
-from workloads.files import HLO, MAX_BYTES, read_bytes, unpack
-from workloads.importers.hlo.lower import Imported, lower
-from workloads.importers.hlo.parse import parse
+from workloads.files import MAX_BYTES, read_bytes, unpack
+from workloads.programs.program import Program
+
+ENDINGS = (".hlo", ".hlo.gz", ".txt")
+"""Of files of HLO text: the names of the entry points in pyproject.toml."""
 
 
-def read(file: str, boundary_aliases: bool = False, allow_unknown: bool = False) -> Imported:
+def read(file: str, boundary_aliases: bool = False, allow_unknown: bool = False) -> Program:
     """The program in a file of HLO text (.hlo, .hlo.gz, .txt); the flags are those of `lower`.
 
     Raises:
@@ -28,15 +32,12 @@ def read(file: str, boundary_aliases: bool = False, allow_unknown: bool = False)
             f"{file}: expected HLO text in UTF-8, found other bytes at offset {error.start}"
         ) from None
     name = PurePath(file).name
-    ending = max((s for s in HLO if name.lower().endswith(s)), key=len, default="")
+    ending = max((s for s in ENDINGS if name.lower().endswith(s)), key=len, default="")
     return of_text(text, name[: len(name) - len(ending)] or name, name, file, boundary_aliases, allow_unknown)
 
 
 def of_text(
     text: str, name: str, source: str, where: str, boundary_aliases: bool = False, allow_unknown: bool = False
-) -> Imported:
+) -> Program:
     """The program of HLO text, called `name`; `where` begins every error."""
     return lower(parse(text, where), name, source, where, boundary_aliases, allow_unknown)
-
-
-__all__ = ["Imported", "of_text", "read"]

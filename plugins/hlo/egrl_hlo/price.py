@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from workloads.importers.hlo.bodies import copied, repeated, total, trips_of
-from workloads.importers.hlo.flops import ELEMENTWISE, Price, Trace, flops, like_product, trace
-from workloads.importers.hlo.parse import Computation, Module, Node, array, names, one_name, operand, path_of
-from workloads.importers.hlo.scan import Array, Fault, leaves
+from egrl_hlo.bodies import copied, repeated, total, trips_of
+from egrl_hlo.flops import ELEMENTWISE, Price, Trace, flops, like_product, trace
+from egrl_hlo.parse import Computation, Module, Node, array, names, one_name, operand, path_of
+from egrl_hlo.scan import Array, Fault, leaves
 from workloads.importers.uncounted import Uncounted
 
 _PRODUCT = re.compile(r"matmul|gemm|conv|dot", re.IGNORECASE)

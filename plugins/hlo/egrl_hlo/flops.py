@@ -17,8 +17,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from workloads.importers.hlo.parse import Computation, Node, array, dimension, numbers, operand
-from workloads.importers.hlo.scan import Array, Fault, Shape, leaves
+from egrl_hlo.parse import Computation, Node, array, dimension, numbers, operand
+from egrl_hlo.scan import Array, Fault, Shape, leaves
 from workloads.importers.vocabulary import words
 
 VIEWS = words(

@@ -1,4 +1,4 @@
-"""egrl plot layout: runs of the MMapGame."""
+"""egrl plot mmap-layouts: runs of the MMapGame, side by side."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def drawn(capsys, output: Path, *folders: Path) -> dict:
-    argv = ["plot", "layout", *map(str, folders), "-o", str(output), "--json"]
+    argv = ["plot", "mmap-layouts", *map(str, folders), "-o", str(output), "--json"]
     capsys.readouterr()
     assert main(argv) == 0
     before, printed = output.read_bytes(), capsys.readouterr()
@@ -83,16 +83,12 @@ def test_layouts_of_the_game_stand_side_by_side_with_their_numbers(names, runs, 
 
 def test_layouts_that_cannot_be_compared_are_refused_in_a_line(runs, tmp_path, capsys):
     out = tmp_path / "l.png"
-    line = refused_figure(capsys, out, "layout", runs["random"], runs["other"])
+    line = refused_figure(capsys, out, "mmap-layouts", runs["random"], runs["other"])
     assert "expected runs of one workload, found" in line
-    line = refused_figure(capsys, out, "layout", *[runs["random"]] * 3)
-    assert line == "egrl: error: plot layout: expected one run of the MMapGame or two to compare, found 3"
-
-
-@pytest.mark.parametrize("figure", ["shift", "bands"])
-def test_actions_are_not_drawn_as_memories(figure, runs, tmp_path, capsys):
-    line = refused_figure(capsys, tmp_path / "f.png", figure, runs["random"])
-    assert line.endswith("whose choices are not places; `egrl plot layout` draws where they lead")
+    line = refused_figure(capsys, out, "mmap-layouts", *[runs["random"]] * 3)
+    assert (
+        line == "egrl: error: plot mmap-layouts: expected one run of the MMapGame or two to compare, found 3"
+    )
 
 
 @pytest.mark.exhaustive

@@ -1,7 +1,7 @@
 """How programs that JAX compiles compare with XLA's own analysis of their cost.
 
-    pip install "egrl[jax]"
-    python benchmarks/import_hlo.py [NAME …]
+    pip install "./plugins/hlo[jax]"
+    python plugins/hlo/benchmarks/hlo_costs.py [NAME …]
 
 compiles small jitted functions for a CPU and prints a Markdown table: operations as `egrl import` counts them in the
 scheduled HLO text beside the `flops` of XLA's `cost_analysis`, and bytes beside its `bytes accessed`. Nothing is run.
@@ -25,8 +25,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from egrl_hlo import of_text
 from workloads.errors import InputError
-from workloads.importers.hlo import of_text
 from workloads.load import describe
 
 Arrays = tuple[jax.ShapeDtypeStruct, ...]
@@ -144,7 +144,7 @@ def row(name: str) -> tuple[str, ...]:
     """A line of the table."""
     text = compiled(PROGRAMS[name], False).as_text()
     try:
-        sizes = describe(of_text(text, "program", name, name).program)
+        sizes = describe(of_text(text, "program", name, name))
     except InputError:
         return name, *["", "refused", ""] * 2
     analysis = compiled(PROGRAMS[name], True).cost_analysis()

@@ -1,27 +1,23 @@
-"""Addresses over time: boxes of what lies in memories, steps to the right, addresses upwards.
+"""Addresses over time in one fast memory, and its copy engine: one column per layout, one box per allocation.
 
-The memory map shows one fast memory and its copy engine, one column per layout, one box per allocation: boxes of one
-colour are one tensor, and the hatched part of a box is the window in which a copy carries it in or out. Below is the
-time that each step leaves for copies, and what copies take of it. The layout shows one panel per memory, one box per
-tensor.
+Boxes of one colour are one tensor, and the hatched part of a box is the window in which a copy carries it in or out.
+Below is the time that each step leaves for copies, and what copies take of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from analysis.layout import corners
 from analysis.style import legend_below, new_figure
-from analysis.utilisation import FAR, HEADS
 from workloads.text import size_text, unit_for
 
 HIGHLIGHT, COPIES, SPARE = "#000000", "#444444", "#D4D4D4"
@@ -245,129 +241,3 @@ def _draw_copies(axes: Axes, shown: MemoryMap) -> None:
     axes.stairs(supply, edges, fill=True, color=SPARE)
     axes.stairs(used, edges, fill=True, color=COPIES)
     axes.set_ylim(bottom=0)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """One memory and the M tensors in it.
-
-    Attributes:
-        memory: its name.
-        capacity_bytes: what it can hold.
-        first, end: int64 [M], steps, half-open.
-        offset_bytes, size_bytes: int64 [M].
-        head: int64 [M], the number of each tensor's head.
-    """
-
-    memory: str
-    capacity_bytes: int
-    first: NDArray[np.int64]
-    end: NDArray[np.int64]
-    offset_bytes: NDArray[np.int64]
-    size_bytes: NDArray[np.int64]
-    head: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Use:
-    """How much of a memory a layout uses.
-
-    Attributes:
-        height_bytes: the highest end of a tensor.
-        mean_share: of the bytes and steps below that height those that hold a tensor, 0..1; NaN where it is empty.
-    """
-
-    height_bytes: int
-    mean_share: float
-
-
-def use(layout: Layout, steps: int) -> Use:
-    """The numbers behind one panel of `steps` steps.
-
-    Raises:
-        ValueError: arrays of different lengths, or a tensor that lives beyond the steps.
-    """
-    columns = (layout.first, layout.end, layout.offset_bytes, layout.size_bytes, layout.head)
-    lengths = {len(column) for column in columns}
-    if len(lengths) != 1 or (layout.first < 0).any() or (layout.end > steps).any():
-        raise ValueError(
-            f"layout of {layout.memory}: expected arrays of one length and lifetimes in 0..{steps}, received lengths"
-            f" {sorted(lengths)} and lifetimes up to {int(layout.end.max(initial=0))}"
-        )
-    height = int((layout.offset_bytes + layout.size_bytes).max(initial=0))
-    held = float(((layout.end - layout.first) * layout.size_bytes.astype(np.float64)).sum())
-    return Use(height, held / (height * steps) if height else float("nan"))
-
-
-def layout_figure(
-    layouts: Sequence[Layout], heads: Sequence[str], steps: int, title: str, x_label: str
-) -> Figure:
-    """One panel per memory, the fastest on top.
-
-    Args:
-        layouts: slowest memory first.
-        heads: names; each has a colour and a hatch of its own.
-        steps: what the x axis shows.
-        title: names workload and chip.
-        x_label: names the steps.
-    """
-    figure = new_figure(7.0, 1.3 + 2.0 * len(layouts))
-    rows = figure.subplots(len(layouts), 1, squeeze=False, sharex=True)[:, 0]
-    for axes, layout in zip(rows, reversed(layouts), strict=True):
-        found = use(layout, steps)
-        near = found.height_bytes >= FAR * layout.capacity_bytes
-        unit_bytes, unit = unit_for(max(found.height_bytes, layout.capacity_bytes if near else 0), "B")
-        for number in range(len(heads)):
-            colour, hatch = HEADS[number % len(HEADS)]
-            axes.add_collection(
-                PolyCollection(
-                    list(_boxes(layout, number, unit_bytes)),
-                    facecolor=colour,
-                    edgecolor="white",
-                    hatch=hatch,
-                    linewidth=0.3,
-                )
-            )
-        words = (
-            f"{layout.memory}: up to {size_text(found.height_bytes)} of {size_text(layout.capacity_bytes)}"
-        )
-        axes.set_title(words, fontsize=8, loc="left", pad=3, parse_math=False)
-        axes.set_ylabel(f"address ({unit})", fontsize=8)
-        axes.tick_params(labelsize=8)
-        axes.set_xlim(0, steps)
-        top = max(found.height_bytes, layout.capacity_bytes if near else 0) / unit_bytes
-        axes.set_ylim(0, 1.06 * top if top else 1.0)
-        if near:
-            axes.axhline(layout.capacity_bytes / unit_bytes, color="black", linewidth=1.2, linestyle="--")
-        elif not found.height_bytes:
-            axes.text(0.5, 0.5, "holds nothing", transform=axes.transAxes, ha="center", fontsize=8)
-    rows[-1].set_xlabel(x_label, fontsize=8)
-    figure.suptitle(title, fontsize=11, parse_math=False)
-    handles: list[Patch | Line2D] = [
-        Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=head)
-        for head, (colour, hatch) in zip(
-            heads, (HEADS[n % len(HEADS)] for n in range(len(heads))), strict=True
-        )
-    ]
-    handles.append(Line2D([], [], color="black", linewidth=1.2, linestyle="--", label="capacity"))
-    figure.legend(
-        handles=handles, loc="outside lower center", ncols=min(len(handles), 7), frameon=False, fontsize=8
-    )
-    return figure
-
-
-def _boxes(layout: Layout, head: int, unit_bytes: float) -> NDArray[np.float64]:
-    """Corners float64 [K, 4, 2] of one head's tensors, in steps and units."""
-    chosen = layout.head == head
-    left, right = layout.first[chosen].astype(np.float64), layout.end[chosen].astype(np.float64)
-    bottom = layout.offset_bytes[chosen] / unit_bytes
-    top = bottom + layout.size_bytes[chosen] / unit_bytes
-    return corners(left, right, bottom, top)
-
-
-def corners(
-    left: NDArray[Any], right: NDArray[Any], bottom: NDArray[Any], top: NDArray[Any]
-) -> NDArray[np.float64]:
-    """float64 [K, 4, 2], the corners of K boxes whose sides are given [K]."""
-    around = [(left, bottom), (left, top), (right, top), (right, bottom)]
-    return np.stack([np.stack(corner, axis=1).astype(np.float64) for corner in around], axis=1)

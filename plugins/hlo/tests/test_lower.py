@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from egrl_hlo import of_text, read
 from workloads.errors import InputError
-from workloads.importers.hlo import of_text, read
-from workloads.importers.hlo.lower import Imported
 from workloads.programs.program import NO_ALIAS, Program
 
-FIXTURES = Path(__file__).parent / "hlo"
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "hlo"
+FIXTURES = Path(__file__).parent / "texts"
 ADD = """
 %sum {
   %a = f32[] parameter(0)
@@ -22,13 +20,9 @@ ADD = """
 """
 
 
-def lowered(entry: str, others: str = "", header: str = "", **options: bool) -> Imported:
+def program_of(entry: str, others: str = "", header: str = "", **options: bool) -> Program:
     text = f"HloModule m, is_scheduled=true{header}\n{others}\nENTRY %main {{\n{entry}\n}}\n"
     return of_text(text, "m", "", "f", **options)
-
-
-def program_of(entry: str, others: str = "", header: str = "", **options: bool) -> Program:
-    return lowered(entry, others, header, **options).program
 
 
 def uses(program: Program) -> list[tuple[str, int, bool]]:
@@ -195,8 +189,7 @@ def loop(config: str = "", step: int = 1, start: str = "%zero") -> tuple[str, st
     ],
 )
 def test_a_loop_is_one_instruction_priced_with_its_trips(given, trips):
-    imported = lowered(*given)
-    program = imported.program
+    program = program_of(*given)
     assert [i.opcode for i in program.instructions] == ["copy", "while"]
     assert uses(program)[2:] == [
         ("l/in/x", 256 * trips, True),
@@ -205,9 +198,9 @@ def test_a_loop_is_one_instruction_priced_with_its_trips(given, trips):
     ]
     assert program.instructions[1].slow_bytes == 2 * 256 * trips
     assert program.instructions[1].flops == (1 + 64 + 1) * trips
-    assert bool(imported.remarks) == (trips == 1)
-    if imported.remarks:
-        assert imported.remarks == ("loops without a known number of trips: l: counted as one trip",)
+    assert bool(program.remarks) == (trips == 1)
+    if program.remarks:
+        assert program.remarks == ("loops without a known number of trips: l: counted as one trip",)
 
 
 BRANCHES = """
@@ -337,13 +330,12 @@ def test_an_unknown_opcode_is_one_remark_and_priced_by_its_size():
     with pytest.raises(
         InputError, match=r"f: expected ops whose work is known, found 2 ops of 1 kind .*100%"
     ):
-        lowered(entry)
-    imported = lowered(entry, allow_unknown=True)
-    assert imported.remarks == (
+        program_of(entry)
+    program = program_of(entry, allow_unknown=True)
+    assert program.remarks == (
         "2 ops of 1 kind of unknown work (frobnicate x2): their time counts as memory traffic alone",
     )
-    assert imported.summary == f"2 instructions, 96 operations; {imported.remarks[0]}"
-    assert [i.flops for i in imported.program.instructions] == [64, 32]
+    assert [i.flops for i in program.instructions] == [64, 32]
 
 
 def test_a_call_of_unknown_work_on_two_matrices_is_refused():
@@ -354,14 +346,14 @@ def test_a_call_of_unknown_work_on_two_matrices_is_refused():
   %m = f32[4,4]{1,0} custom-call(%a, %a), custom_call_target="mystery"
   ROOT %r = (f32[4,4]{1,0}, f32[999999]{0}) tuple(%m, %y)"""
     with pytest.raises(InputError, match="that could multiply matrices: custom-call mystery"):
-        lowered(entry)
-    assert lowered(entry.replace("(%a, %a)", "(%a)")).program.remarks == (
+        program_of(entry)
+    assert program_of(entry.replace("(%a, %a)", "(%a)")).remarks == (
         "1 op of 1 kind of unknown work (custom-call mystery): their time counts as memory traffic alone",
     )
 
 
 def test_products_of_a_library_are_priced_by_their_shapes():
-    imported = lowered(
+    program = program_of(
         """
   %a = f32[4,16,32]{2,1,0} parameter(0)
   %b = f32[4,32,8]{2,1,0} parameter(1)
@@ -373,9 +365,9 @@ def test_products_of_a_library_are_priced_by_their_shapes():
   ROOT %r = (f32[4,16,8]{2,1,0}, f32[2,7,7,5]{3,2,1,0}, f32[3]{0}) tuple(%m, %c, %o)""",
         allow_unknown=True,
     )
-    assert [i.flops for i in imported.program.instructions] == [2 * 4 * 16 * 8 * 32, 2 * 2 * 49 * 5 * 27, 3]
-    assert len(imported.remarks) == 1
-    assert "custom-call whatever" in imported.remarks[0]
+    assert [i.flops for i in program.instructions] == [2 * 4 * 16 * 8 * 32, 2 * 2 * 49 * 5 * 27, 3]
+    assert len(program.remarks) == 1
+    assert "custom-call whatever" in program.remarks[0]
 
 
 def test_a_library_call_says_itself_what_it_does_in_place():
@@ -433,7 +425,7 @@ def test_results_that_trade_places_with_parameters_are_no_group():
 
 
 def test_a_loop_lowered_by_xla_keeps_its_state_in_place():
-    program = read(str(FIXTURES / "loop.hlo")).program
+    program = read(str(FIXTURES / "loop.hlo"))
     loops = [i for i, each in enumerate(program.instructions) if each.opcode == "while"]
     assert len(loops) == 2
     cell = 2 * 4 * 128 * (16 + 32)
@@ -449,20 +441,9 @@ def test_a_loop_lowered_by_xla_keeps_its_state_in_place():
 
 
 def test_a_cache_lowered_by_xla_is_updated_in_place():
-    program = read(str(FIXTURES / "decode.hlo")).program
+    program = read(str(FIXTURES / "decode.hlo"))
     group = [b for b in program if b.alias_id != NO_ALIAS]
     assert program.tensors[group[0].tensor].name == "cache.1"
     assert [b.traffic_bytes for b in group] == [0, 4 * 32 * 4]
     table = next(b for b in program if program.tensors[b.tensor].name == "table.1")
     assert table.traffic_bytes == 4 * 32 * 4
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not SHARED.is_dir(), reason="real modules are not here")
-@pytest.mark.parametrize(
-    ("name", "gflop"), [("dlrm_train", (2.5, 3.5)), ("resnet50", (7.0, 8.3)), ("gemma3_1b", (15.0, 17.0))]
-)
-def test_real_modules_are_imported_without_remarks(name, gflop):
-    imported = read(str(SHARED / f"{name}.hlo.gz"))
-    assert not imported.remarks
-    assert gflop[0] * 1e9 < imported.program.flops < gflop[1] * 1e9

@@ -8,11 +8,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
 from egrl.figures.repetitions import Drawing, check_comparable, labels, to_plot
 from egrl.runs.past_run import PastRun
+from egrl_muzero.mmap.memory_map import (
+    MemoryMap,
+    allocations,
+    map_use,
+    memory_map_figure,
+    most_visits,
+    visits,
+)
+from egrl_muzero.mmap.parts import tensor_colours
 from hwsim.mmap.game import ACTIONS
-from hwsim.mmap.layout import Layout, tensor_colours
+from hwsim.mmap.layout import Layout
 from hwsim.mmap.problem import MmapProblem
 from workloads.errors import InputError
 from workloads.text import size_text
@@ -34,10 +42,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 
     InputError where there are more than two runs, they are not of one problem, or one has no valid mapping.
     """
-    if len(runs) > MOST:
-        raise InputError(
-            f"plot layout: expected one run of the MMapGame or two to compare, found {len(runs)}"
-        )
+    _check(runs)
     given = [to_plot(run) for run in runs]
     check_comparable(given)
     played = [_game(run) for run in runs]  # their rules may differ
@@ -79,6 +84,15 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     }
     remarks = [f"{shown.label}: nothing lies in fast memory" for shown in maps if not len(shown.tensor)]
     return Drawing(figure, numbers, remarks)
+
+
+def _check(runs: Sequence[PastRun]) -> None:
+    others = [run.options.problem for run in runs if run.options.problem != "mmap"]
+    if len(runs) > MOST or others:
+        raise InputError(
+            "plot mmap-layouts: expected one run of the MMapGame or two to compare, found"
+            f" {f'one of {others[0]!r}' if others else len(runs)}"
+        )
 
 
 def _game(run: PastRun) -> MmapProblem:

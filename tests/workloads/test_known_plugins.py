@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from egrl.core.plugins import check_installed
 from workloads.errors import InputError
+from workloads.plugins import check_installed
 
 
 def test_a_name_says_which_distribution_to_install():

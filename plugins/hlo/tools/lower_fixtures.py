@@ -1,7 +1,7 @@
-"""Lower small JAX functions to the HLO text that the importer's tests read (tests/workloads/importers/hlo/NAME.hlo).
+"""Lower small JAX functions to the HLO text that the importer's tests read (tests/texts/NAME.hlo).
 
-pip install "egrl[jax]"
-python tools/lower_fixtures.py
+pip install "./plugins/hlo[jax]"
+python plugins/hlo/tools/lower_fixtures.py
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from lower_programs import FLAGS, ROOT, plain
+from lower_programs import FLAGS, plain
 
-FOLDER = ROOT / "tests" / "workloads" / "importers" / "hlo"
+FOLDER = Path(__file__).resolve().parents[1] / "tests" / "texts"
 
 
 def functions() -> dict:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from workloads.importers.hlo.flops import NONE, Price, Trace
-from workloads.importers.hlo.parse import Computation, Module, Node, names, numbers
+from egrl_hlo.flops import NONE, Price, Trace
+from egrl_hlo.parse import Computation, Module, Node, names, numbers
 
 
 def total(body: Trace, first: int = 0) -> Price:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from egrl_hlo import of_text, read
+from egrl_hlo.parse import parse
+from egrl_hlo.scan import Array, Fault, Line, leaves
+from egrl_hlo.scan import parse as shape_of
 from workloads.errors import InputError
-from workloads.importers.hlo import of_text, read
-from workloads.importers.hlo.parse import parse
-from workloads.importers.hlo.scan import Array, Fault, Line, leaves
-from workloads.importers.hlo.scan import parse as shape_of
 
-FIXTURES = sorted((Path(__file__).parent / "hlo").glob("*.hlo"))
+FIXTURES = sorted((Path(__file__).parent / "texts").glob("*.hlo"))
 SMALL = """\
 HloModule small, is_scheduled=true, entry_computation_layout={(f32[4]{0})->f32[4]{0}}
 
@@ -47,7 +47,7 @@ def test_both_ways_of_printing_comments_tables_and_long_literals_are_read():
     assert module.entry.root.attributes["calls"] == "add_one"
     assert module.computations["add_one"].root.operands == ("p", "one")
     assert module.computations["add_one"].root.attributes == {}
-    program = of_text(SMALL, "small", "", "f").program
+    program = of_text(SMALL, "small", "", "f")
     assert [(b.tensor, b.is_output, b.traffic_bytes) for b in program] == [(0, False, 16), (1, True, 16)]
     assert program.flops == 4
 
@@ -192,7 +192,7 @@ def test_files_are_read_plain_and_compressed(tmp_path):
     text = FIXTURES[0].read_bytes()
     (tmp_path / "a.hlo").write_bytes(text)
     (tmp_path / "a.hlo.gz").write_bytes(gzip.compress(text))
-    plain, packed = read(str(tmp_path / "a.hlo")).program, read(str(tmp_path / "a.hlo.gz")).program
+    plain, packed = read(str(tmp_path / "a.hlo")), read(str(tmp_path / "a.hlo.gz"))
     assert plain.name == packed.name == "a"
     assert plain.buffers == packed.buffers
 

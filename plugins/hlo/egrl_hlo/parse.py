@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from egrl_hlo import scan
+from egrl_hlo.scan import Array, Fault, Line, Shape, closing, leaves
 from workloads.errors import InputError
-from workloads.importers.hlo import scan
-from workloads.importers.hlo.scan import Array, Fault, Line, Shape, closing, leaves
 
 _NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)")
 _OPCODE = re.compile(r"([a-z][a-z0-9\-]*)\(")
