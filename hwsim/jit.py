@@ -47,6 +47,7 @@ def _compiled(function: F, **options: Any) -> F:
     _call_without_literals(compiled)
     cache = kernel_cache.attach(compiled)
     compiled._cache = _Forgiving(compiled._cache if cache is None else cache, keeps=cache is not None)
+    _end_turn_at_failures(compiled)
     result: F = compiled
     return result
 
@@ -60,6 +61,20 @@ def _call_without_literals(compiled: Any) -> None:
         return template([plain_kind(kind) for kind in args], {k: plain_kind(kind) for k, kind in kws.items()})
 
     compiled.get_call_template = plain
+
+
+def _end_turn_at_failures(compiled: Any) -> None:
+    """What cannot be compiled is not kept, either; who waits for it may fail by itself."""
+    compile_, cache = compiled._compiler.compile, compiled._cache
+
+    def compile_or_end_turn(*arguments: Any) -> Any:
+        try:
+            return compile_(*arguments)
+        except BaseException:
+            cache.end_turn()
+            raise
+
+    compiled._compiler.compile = compile_or_end_turn
 
 
 @contextlib.contextmanager
@@ -107,6 +122,15 @@ class _Compiling(event.Listener):
         if self._depth == 0:
             self._ended_s += time.monotonic() - self._begun_s
 
+    @contextlib.contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Within it another process may be compiling for this one."""
+        self.on_start(None)
+        try:
+            yield
+        finally:
+            self.on_end(None)
+
 
 _COMPILING = _Compiling()
 event.register("numba:compile", _COMPILING)  # type: ignore[no-untyped-call]
@@ -125,12 +149,12 @@ class _Times(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """A compilation begins."""
-        self._begun.append([time.perf_counter(), 0.0])
+        self._begun.append([time.monotonic(), 0.0])
 
     def on_end(self, event: Any) -> None:
         """It has ended."""
         begun, within = self._begun.pop()
-        seconds = time.perf_counter() - begun
+        seconds = time.monotonic() - begun
         if self._begun:
             self._begun[-1][1] += seconds
         function = event.data["dispatcher"].py_func
@@ -162,15 +186,33 @@ class _Forgiving:
         return getattr(self._wrapped, name)
 
     def load_overload(self, *arguments: Any) -> Any:
-        """Machine code from disk, or None; then numba compiles next, and listeners are called."""
-        code = None
-        with contextlib.suppress(OSError):
-            code = self._wrapped.load_overload(*arguments)
+        """Machine code from disk, or None; then numba compiles next, which listeners are told before.
+
+        If another process is compiling it, this one waits.
+        """
+        code = self._loaded(arguments)
         while code is None and _LISTENERS:
             _LISTENERS.pop()(self._keeps)
+        if code is None and self._keeps:
+            with _COMPILING.elsewhere(), contextlib.suppress(OSError):
+                self._wrapped.take_turn(*arguments)
+            code = self._loaded(arguments)
+            if code is not None:
+                self.end_turn()
         return code
+
+    def _loaded(self, arguments: tuple[Any, ...]) -> Any:
+        with contextlib.suppress(OSError):
+            return self._wrapped.load_overload(*arguments)
 
     def save_overload(self, *arguments: Any) -> None:
         """Keep machine code on disk where that is possible."""
         with contextlib.suppress(OSError):
             self._wrapped.save_overload(*arguments)
+        self.end_turn()
+
+    def end_turn(self) -> None:
+        """What was not loaded is compiled, or cannot be."""
+        if self._keeps:
+            with contextlib.suppress(OSError):
+                self._wrapped.end_turn()

@@ -38,6 +38,7 @@ from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
+from hwsim import kernel_turns
 from workloads.files import cache_folder
 
 KEPT_DAYS = 60
@@ -112,6 +113,21 @@ class _Cache(FunctionCache):
         self._cache_path = str(place)
         self._cache_file: Any = _Files(place, f"{function.__module__}.{function.__qualname__}", digest)
         self._enabled = True
+        self._turns: list[Path] = []
+        """Files that this process is about to write, the innermost last."""
+
+    def take_turn(self, types: Any, target: Any) -> None:
+        """Wait until no other process compiles this function for these types. OSError if it cannot be known."""
+        key: Any = self._index_key(types, target.codegen())  # type: ignore[no-untyped-call]
+        path = self._cache_file.path(key)
+        self._turns.append(path)
+        kernel_turns.take(path.parent, path.name)
+
+    def end_turn(self) -> None:
+        """What this process compiled last is on disk, or was not to be had. OSError as `take_turn`."""
+        if self._turns:
+            path = self._turns.pop()
+            kernel_turns.give_back(path.parent, path.name)
 
 
 class _Files:
@@ -126,7 +142,7 @@ class _Files:
 
     def load(self, key: Any) -> Any:
         """What `save` kept under an equal key; None if there is none. OSError if it cannot be read."""
-        path = self._path(key)
+        path = self.path(key)
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -152,7 +168,7 @@ class _Files:
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(hashlib.sha256(body).digest() + body)
-            os.replace(temporary, self._path(key))
+            os.replace(temporary, self.path(key))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -163,7 +179,8 @@ class _Files:
         for path in self._place.glob(f"{self._name}-{self._digest[:16]}-*"):
             path.unlink(missing_ok=True)
 
-    def _path(self, key: Any) -> Path:
+    def path(self, key: Any) -> Path:
+        """Where machine code is kept under a key."""
         text = hashlib.sha256(f"{key!r} {self._digest}".encode()).hexdigest()
         return self._place / f"{self._name}-{self._digest[:16]}-{text[:16]}{_SUFFIX}"
 

@@ -30,6 +30,9 @@ PASSES = 3
 WORK, LEAST_EVALS = 1_000_000, 200
 """`nearest` takes WORK / nodes evaluations at most, or LEAST_EVALS: a moment."""
 
+KNOWN_BYTES, FEW_KNOWN = 2**25, 500
+"""Of the mappings whose costs are remembered, at most; the mappings that are remembered even if all are new."""
+
 
 def unsuitable(problem: Problem) -> str:
     """Why changes of a problem's mappings cannot be counted and undone, in words; "" if they can."""
@@ -59,8 +62,11 @@ def _measured(problem: Problem) -> Evaluation:
 class Costs:
     """Noise-free costs of a problem's mappings, and the mappings that run.
 
+    What was evaluated is remembered as long as half of what is asked for is known: walks on small problems come back to
+    nearly all mappings.
+
     Attributes:
-        calls: mappings that were evaluated so far.
+        calls: mappings that were asked for so far.
         epsilon: float64 [B], of the last ones the share of their bytes that had to move.
         limit: after so many nothing more is undone.
     """
@@ -70,19 +76,42 @@ class Costs:
         self.epsilon: Floats = np.zeros(0)
         cost = _measured(problem).cost
         self._noisy = bool(cost[0] != cost[1])
+        self._known: dict[bytes, tuple[Mapping16, float, float]] | None = {}
+        """Of the bytes of a mapping: what runs, its cost, and the share that had to move."""
+        self._most_known = KNOWN_BYTES // problem.baseline.mapping.nbytes
 
     def __call__(self, mapping: Mapping16) -> tuple[Mapping16, Floats]:
         """What runs for mappings int16 [B, N, H], of that shape, and its costs float64 [B]; infinite: nothing."""
         self.calls += len(mapping)
+        runs, cost, self.epsilon = (
+            self._evaluated(mapping) if self._known is None else self._recalled(mapping)
+        )
+        return runs, cost
+
+    def _recalled(self, mapping: Mapping16) -> tuple[Mapping16, Floats, Floats]:
+        """As `_evaluated`, which only new mappings are."""
+        assert self._known is not None
+        known, keys = self._known, [row.tobytes() for row in mapping]
+        new = [at for at, key in enumerate(keys) if key not in known]
+        if new:
+            runs, cost, epsilon = self._evaluated(mapping[new])
+            found = zip(runs, cost.tolist(), epsilon.tolist(), strict=True)
+            known |= zip((keys[at] for at in new), found, strict=True)
+        rows = [known[key] for key in keys]
+        if len(known) > min(max(self.calls // 2, FEW_KNOWN), self._most_known):
+            self._known = None
+        return np.stack([row[0] for row in rows]), *np.array([row[1:] for row in rows]).T
+
+    def _evaluated(self, mapping: Mapping16) -> tuple[Mapping16, Floats, Floats]:
+        """Of mappings int16 [B, N, H] what runs, of that shape, the costs and the shares that had to move [B]."""
         found = self.problem.evaluate(mapping, np.zeros(len(mapping), np.uint64))
-        self.epsilon = found.epsilon.copy()
         ran = (found.status == Status.OK) & ~found.partial
         cost = np.where(ran, found.cost, math.inf)
         if self._noisy:
             model = self.problem
             assert isinstance(model, HasModel)
             cost[ran] = [model.model_cost(each) for each in found.repaired[ran]]
-        return found.repaired, cost
+        return found.repaired, cost, found.epsilon.copy()
 
     def of(self, mapping: Mapping16) -> float:
         """The cost of one mapping int16 [N, H]."""

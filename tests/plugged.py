@@ -68,11 +68,11 @@ def run_here(commands: Sequence[Sequence[str]], folder: Path) -> list[tuple[int,
     told = []
     with contextlib.chdir(folder):
         for argv in commands:
-            out, err = io.StringIO(), io.StringIO()
+            out, err, before = io.StringIO(), io.StringIO(), set(sys.modules)
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = main(list(argv))
             told.append((code, out.getvalue(), err.getvalue()))
-            for name, module in list(sys.modules.items()):
-                if folder in Path(getattr(module, "__file__", None) or "/").parents:
+            for name in sys.modules.keys() - before:
+                if folder in Path(getattr(sys.modules[name], "__file__", None) or "/").parents:
                     del sys.modules[name]
     return told

@@ -1,9 +1,12 @@
 """Hypothesis strategies: small workloads, chips with 2 to 5 memories, and batches of mappings.
 
-Sizes are drawn so that memories fill up: a few kilobytes to place, and about as much room.
+Sizes are drawn so that memories fill up: a few kilobytes to place, and about as much room. What does not depend on what
+was drawn is made once: hypothesis checks each new strategy, which took a third of the time of drawing.
 """
 
 from __future__ import annotations
+
+from functools import cache, lru_cache
 
 import numpy as np
 from hypothesis import strategies as st
@@ -15,12 +18,27 @@ from workloads.workload import KINDS, Edge, ElementBytes, Gemm, Op, Workload
 SLOWEST_BYTES = 2**30
 
 
+@lru_cache(typed=True)
 def mostly(*usual: float) -> st.SearchStrategy[float]:
     """One of a few values that make things happen, now and then any between the least and the largest."""
     least, most = min(usual), max(usual)
     if isinstance(least, int):
         return st.sampled_from(usual * 3) | st.integers(least, most)
     return st.sampled_from(usual * 3) | st.floats(least, most)
+
+
+@cache
+def reads(weight: int) -> st.SearchStrategy[int]:
+    """Bytes that an op reads of its weights."""
+    return st.sampled_from((weight, weight, 3 * weight)) | st.integers(0, 4 * weight)
+
+
+KIND = st.sampled_from((*KINDS, "reshape", "concat", "split"))
+GEMM = st.none() | st.builds(Gemm, *[st.integers(1, 200)] * 4)
+SIZE = st.integers(1, 64)
+EXTERNAL = st.just(0) | st.integers(0, 1000)
+LATENCY = st.none() | mostly(1e-9, 1e-7, 1e-5)
+WIDTH = st.sampled_from((0.5, 1.0, 2.0, 4.0))
 
 
 @st.composite
@@ -35,34 +53,47 @@ def workloads(draw: st.DrawFn, max_ops: int = 10) -> Workload:
             if ops[s].output_bytes
         )
         weight = draw(mostly(0, 100, 500, 1000, 3000))
-        reads = st.sampled_from((weight, weight, 3 * weight)) | st.integers(0, 4 * weight)
-        gemm = draw(st.none() | st.builds(Gemm, *[st.integers(1, 200)] * 4))
-        size = st.integers(1, 64)
+        gemm = draw(GEMM)
         ops.append(
             Op(
                 name=f"op{i}",
-                kind=draw(st.sampled_from((*KINDS, "reshape", "concat", "split"))),
+                kind=draw(KIND),
                 inputs=inputs,
-                ifm=(draw(size), draw(size), draw(size)),
-                ofm=(draw(size), draw(size), draw(size)),
+                ifm=(draw(SIZE), draw(SIZE), draw(SIZE)),
+                ofm=(draw(SIZE), draw(SIZE), draw(SIZE)),
                 output_bytes=draw(mostly(0, 100, 500, 1000, 3000)),
-                external_bytes=draw(st.just(0) | st.integers(0, 1000)),
+                external_bytes=draw(EXTERNAL),
                 weight_bytes=weight,
-                weight_read_bytes=draw(reads) if weight else 0,
+                weight_read_bytes=draw(reads(weight)) if weight else 0,
                 parameters=weight,
                 gemm=gemm,
                 vector_ops=draw(mostly(0 if i else 1, 100, 1000, 10_000)),
                 is_output=draw(st.booleans()),
-                latency_s=draw(st.none() | mostly(1e-9, 1e-7, 1e-5)),
+                latency_s=draw(LATENCY),
             )
         )
-    widths = st.sampled_from((0.5, 1.0, 2.0, 4.0))
-    return Workload("drawn", tuple(ops), ElementBytes(draw(widths), draw(widths)))
+    return Workload("drawn", tuple(ops), ElementBytes(draw(WIDTH), draw(WIDTH)))
 
 
+@cache
 def effects() -> st.SearchStrategy[Effects]:
     """Any of the effects on or off."""
     return st.builds(Effects, *[st.sampled_from((True, True, False))] * 6)
+
+
+@cache
+def by_kind() -> st.SearchStrategy[dict[str, float]]:
+    """Factors of some kinds of op."""
+    return st.dictionaries(
+        st.sampled_from(KINDS), st.sampled_from((0.5, 0.9, 1.3)) | st.floats(0.1, 10.0), max_size=8
+    )
+
+
+COUNT = st.integers(1, 16)
+RATE = st.floats(1e8, 1e10)
+WIDTHS = st.tuples(*[st.sampled_from((0.5, 1.0, 1.5, 2.0))] * 2)
+NOISE = st.floats(1e-3, 0.5)
+FACTORS = st.just(Factors()) | st.builds(Factors, by_kind(), by_kind())
 
 
 @st.composite
@@ -76,26 +107,16 @@ def chips(draw: st.DrawFn, switches: st.SearchStrategy[Effects] | None = None) -
         Memory(f"m{k}", capacities[k] + reserved[k], bandwidths[k], reserved[k]) for k in range(levels)
     )
     faster = st.sampled_from([m.name for m in memories[1:]])
-    count = st.integers(1, 16)
     return Chip(
         name="drawn",
         memories=memories,
-        compute=Compute(
-            draw(count), draw(count), draw(count), draw(count), draw(st.floats(1e8, 1e10)), draw(count)
-        ),
+        compute=Compute(draw(COUNT), draw(COUNT), draw(COUNT), draw(COUNT), draw(RATE), draw(COUNT)),
         overhead=Overhead(draw(mostly(1e-9, 1e-7, 1e-6, 1e-5))),
-        element_bytes=ElementWidths(*draw(st.tuples(*[st.sampled_from((0.5, 1.0, 1.5, 2.0))] * 2))),
+        element_bytes=ElementWidths(*draw(WIDTHS)),
         prefetch=Prefetch(draw(faster), draw(faster)),
-        noise=Noise(draw(st.floats(1e-3, 0.5))),
+        noise=Noise(draw(NOISE)),
         effects=draw(switches if switches is not None else effects()),
-        factors=draw(st.just(Factors()) | st.builds(Factors, by_kind(), by_kind())),
-    )
-
-
-def by_kind() -> st.SearchStrategy[dict[str, float]]:
-    """Factors of some kinds of op."""
-    return st.dictionaries(
-        st.sampled_from(KINDS), st.sampled_from((0.5, 0.9, 1.3)) | st.floats(0.1, 10.0), max_size=8
+        factors=draw(FACTORS),
     )
 
 

@@ -124,7 +124,7 @@ def test_another_copy_of_the_sources_compiles_nothing_and_nothing_lies_beside_th
         assert run(tmp_path / name, monkeypatch) == (80, hits)
     assert len(list(cache.glob("*.nbc"))) == 3
     assert sorted(file.name for file in tmp_path.rglob("*") if file.suffix in (".nbi", ".nbc")) == sorted(
-        file.name for file in cache.iterdir()
+        file.name for file in cache.glob("*.nbc")
     )
 
 
@@ -152,7 +152,7 @@ def test_a_copy_of_the_package_in_another_folder_compiles_nothing(tmp_path, cach
 def test_a_damaged_file_is_compiled_anew(tmp_path, cache, monkeypatch, damage):
     write(tmp_path)
     assert run(tmp_path, monkeypatch) == (80, 0)
-    for file in cache.iterdir():
+    for file in cache.glob("*.nbc"):
         data = bytearray(file.read_bytes())
         data[len(data) // 2] ^= 1
         file.write_bytes(data if damage is None else damage)
@@ -177,7 +177,7 @@ def test_many_writers_of_one_folder_leave_whole_files(tmp_path):
 def test_a_file_under_the_name_of_another_key_is_not_loaded(tmp_path, monkeypatch):
     files = kernel_cache._Files(tmp_path, "m.f", "d" * 64)
     files.save("one", "code")
-    monkeypatch.setattr(files, "_path", lambda key: next(tmp_path.iterdir()))
+    monkeypatch.setattr(files, "path", lambda key: next(tmp_path.iterdir()))
     assert files.load("one") == "code"
     assert files.load("other") is None
 

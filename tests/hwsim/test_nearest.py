@@ -10,6 +10,7 @@ from every_mapping import every_mapping, small
 from hwsim.nearest import EQUAL, Costs, changed, nearest, unsuitable
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
+from hwsim.problem import Status
 from strategies import chips, workloads
 from subjects import PROBLEMS
 from workloads.load import load
@@ -72,3 +73,26 @@ def test_where_costs_are_noisy_the_model_says_what_is_equal():
     costs = Costs(problem)
     assert costs.of(base) == pytest.approx(problem.baseline.cost)
     assert np.array_equal(nearest(problem, base), base)
+
+
+def test_known_costs_are_remembered_as_long_as_that_pays(monkeypatch):
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig())
+    costs, asked = Costs(problem), list[int]()
+    evaluate = problem.evaluate
+    monkeypatch.setattr(
+        problem, "evaluate", lambda maps, keys: asked.append(len(maps)) or evaluate(maps, keys)
+    )
+    maps = np.random.default_rng(0).integers(0, 3, (2000, *problem.baseline.mapping.shape)).astype(np.int16)
+    for rows, new in ((maps[:5], 5), (maps[3:8], 3), (maps[:8], 0)):
+        before = sum(asked)
+        runs, cost = costs(rows)
+        plain = evaluate(rows, np.zeros(len(rows), np.uint64))
+        assert sum(asked) - before == new
+        assert np.array_equal(runs, plain.repaired)
+        assert np.array_equal(cost, np.where(plain.status == Status.OK, plain.cost, np.inf))
+        assert np.array_equal(costs.epsilon, plain.epsilon)
+    assert costs.calls == 18
+    costs(maps)  # nearly all are new: remembering them would not pay
+    before = sum(asked)
+    costs(maps[:5])
+    assert sum(asked) - before == 5

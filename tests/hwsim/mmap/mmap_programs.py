@@ -10,9 +10,14 @@ from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, T
 GRANULE = 16
 
 
-def sizes() -> st.SearchStrategy[int]:
-    """Bytes; with the chips below a copy takes as many nanoseconds, or half or a third of it."""
-    return st.sampled_from((0, 1, 16, 16, 17, 32, 48, 64, 100, 200, 300)) | st.integers(1, 400)
+SIZE = st.sampled_from((0, 1, 16, 16, 17, 32, 48, 64, 100, 200, 300)) | st.integers(1, 400)
+"""Bytes; with the chips below a copy takes as many nanoseconds, or half or a third of it."""
+FLOPS = st.sampled_from((0, 20, 50, 80, 200))
+SLOW = st.sampled_from((0, 0, 0, 40))
+MOST_READ = st.sampled_from((4, 4, 4, 10))
+LEAVES = st.sampled_from((False, False, True))
+FACTOR = st.sampled_from((1, 1, 1, 2, 0))
+ALIAS = st.sampled_from((NO_ALIAS, NO_ALIAS, 0, 7))
 
 
 @st.composite
@@ -30,21 +35,20 @@ def chips(draw: st.DrawFn) -> Chip:
 def programs(draw: st.DrawFn, max_steps: int = 9, aliases: bool = True) -> Program:
     """Up to `max_steps` instructions of 0 to 4 inputs and 0 to 2 outputs; now and then more than 8 buffers of one."""
     steps = draw(st.integers(1, max_steps))
-    tensors: list[list] = [[f"p{k}", draw(sizes()), -1, 0, False] for k in range(draw(st.integers(1, 4)))]
+    tensors: list[list] = [[f"p{k}", draw(SIZE), -1, 0, False] for k in range(draw(st.integers(1, 4)))]
     instructions, buffers = [], []
     for i in range(steps):
-        flops = draw(st.sampled_from((0, 20, 50, 80, 200)))
-        instructions.append(Instruction(f"i{i}", "fusion", flops, draw(st.sampled_from((0, 0, 0, 40)))))
-        most = draw(st.sampled_from((4, 4, 4, 10)))
+        flops = draw(FLOPS)
+        instructions.append(Instruction(f"i{i}", "fusion", flops, draw(SLOW)))
+        most = draw(MOST_READ)
         read = draw(st.lists(st.integers(0, len(tensors) - 1), max_size=most, unique=True))
         written = list(range(len(tensors), len(tensors) + draw(st.integers(0, 2))))
         for k in read:
             tensors[k][3] = max(tensors[k][3], i)
-        leaves = st.sampled_from((False, False, True))
-        tensors += [[f"t{k}", draw(sizes()), i, i, draw(leaves)] for k in written]
+        tensors += [[f"t{k}", draw(SIZE), i, i, draw(LEAVES)] for k in written]
         for k in (*read, *written):
-            factor = draw(st.sampled_from((1, 1, 1, 2, 0)))
-            alias = draw(st.sampled_from((NO_ALIAS, NO_ALIAS, 0, 7))) if aliases else NO_ALIAS
+            factor = draw(FACTOR)
+            alias = draw(ALIAS) if aliases else NO_ALIAS
             buffers.append(Buffer(k, i, k in written, factor * tensors[k][1], alias))
     return Program("drawn", tuple(instructions), tuple(Tensor(*row) for row in tensors), tuple(buffers))
 

@@ -178,9 +178,11 @@ def fitted(
     return out, changed
 
 
-@kernel
 def relieved(t: Tables, plan: NDArray[np.int16], limit: int) -> tuple[NDArray[np.int16], bool]:
-    """A copy of a plan int16 [N] with less kept, and whether it fits the limit."""
+    """A copy of a plan int16 [N] with less kept, and whether it fits the limit.
+
+    No kernel: it would be another copy of the one that it calls, which is one of those that take longest to compile.
+    """
     out = plan.copy()
     return out, _relieve(t, out, limit, np.empty(2 * len(t.phase), np.int64))
 
