@@ -64,6 +64,12 @@ def test_each_rule_is_the_best_addition_to_those_before_it(seed):
     assert best_two >= (regret[:, chosen].min(axis=1) * weight).mean() - 1e-12
 
 
+def test_rules_that_are_kept_come_first_and_the_others_add_to_them():
+    regret = np.array([[0.4, 0.3, 0.1, 0.25], [0.1, 0.4, 0.4, 0.0]])
+    assert additions(regret, np.ones(2), 3, begin=2) == [0, 1, 2]
+    assert additions(regret, np.ones(2), 2, begin=1) == [0, 2]
+
+
 def test_networks_are_drawn_with_chips_around_nnpi_and_each_has_a_family():
     cases = list(drawn(0, 40))
     assert len(cases) == 40

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks import placing_figure
-from benchmarks.placing_invented import MOST_OPS, invented
+from benchmarks.placing_invented import MOST_OPS, invented, invented_chip
 from benchmarks.placing_pairs import chip_of
-from benchmarks.placing_varied import INVENTED, varied
+from benchmarks.placing_varied import CHIPS, INVENTED, varied
+from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.tables import build_tables
+from policies.ranker import by_hand
 
 
 def test_invented_networks_are_as_large_as_they_were_drawn_and_always_the_same():
@@ -50,6 +52,30 @@ def test_an_instance_of_an_invented_network_has_something_to_gain():
     for instance in found:
         assert set(instance.families) == {INVENTED}
         assert instance.best < instance.base
+
+
+def test_invented_chips_are_of_all_kinds_and_always_the_same():
+    chips = [invented_chip(seed) for seed in range(60)]
+    assert invented_chip(7) == chips[7]
+    assert {len(chip.memories) for chip in chips} == {2, 3, 4}
+    assert (
+        {chip.effects.cross for chip in chips} == {chip.effects.prefetch for chip in chips} == {True, False}
+    )
+    slow = [chip.memories[0].bandwidth_Bps for chip in chips]
+    assert max(slow) > 100 * min(slow)
+    for chip in chips:
+        sizes = [memory.capacity_bytes for memory in chip.memories]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.slow
+def test_instances_on_invented_chips_can_train_rules():
+    found = [instance for seed in range(16) if (instance := varied(seed, CHIPS)) is not None]
+    assert len({len(instance.tables.capacity_bytes) for instance in found}) > 1
+    hand = by_hand(FEATURE_NAMES, 2)[None].astype(np.float64)
+    for instance in found:
+        assert instance.regret(hand)[0] > -0.05  # no rule is much better than the best known
+        assert instance.family == (instance.families[0] if len(instance.families) == 1 else "")
 
 
 def test_a_share_is_of_sums_and_its_band_of_drawn_families():
