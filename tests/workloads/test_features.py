@@ -86,7 +86,7 @@ def test_edges_equal_those_found_by_comparing_names(any_workload, data):
 
 @pytest.mark.parametrize("name", zoo.ZOO)
 def test_features_of_real_networks_lie_between_0_and_2(name):
-    x = static_features(zoo.builder(name)())
+    x = static_features(zoo.builder_of(name)())
     assert np.isfinite(x).all()
     assert (x >= 0).all()
     assert x.max() < 2

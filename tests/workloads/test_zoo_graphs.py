@@ -29,7 +29,7 @@ SMALL = {
     "gpt2 batch 2": lambda: gpt2(batch=2, length=16, layers=2, hidden=32, heads=4, vocabulary=100),
     "unet padded": lambda: unet(resolution=64, padded=True, depth=3, width=8, channels=3, batch=2),
 }
-ALL = {**{name: zoo.builder(name) for name in zoo.ZOO}, **SMALL}
+ALL = {**{name: zoo.builder_of(name) for name in zoo.ZOO}, **SMALL}
 
 
 def by_name(net: Workload) -> dict[str, Op]:
