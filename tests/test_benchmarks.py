@@ -93,17 +93,19 @@ def test_an_ablation_of_the_critic_ends_with_it():
 
 
 @pytest.mark.parametrize(
-    ("problem", "data"),
+    ("problem", "data", "log"),
     [
-        ("mcm", "mcm-loads.jsonl"),
-        ("mcm", "mcm-loads-all.jsonl"),
-        ("mmap", "mmap-terms.jsonl"),
-        ("mmap-board", "mmap-board.jsonl"),
+        ("mcm", "mcm-loads.jsonl", "papers/mcm/log/mcm.md"),
+        ("mcm", "mcm-loads-all.jsonl", ""),
+        ("mmap", "mmap-terms.jsonl", ""),
+        ("mmap-board", "mmap-board.jsonl", ""),
     ],
 )
-def test_pages_have_the_tables_of_what_terms_teach(problem, data, capsys):
-    docs = Path(__file__).resolve().parents[1] / "docs" / "results"
+def test_pages_have_the_tables_of_what_terms_teach(problem, data, log, capsys):
+    root = Path(__file__).resolve().parents[1]
+    docs = root / "docs" / "results"
     page = (docs / f"{problem.partition('-')[0]}.md").read_text(encoding="utf-8")
+    page += (root / log).read_text(encoding="utf-8") if log else ""
     assert terms.main([problem, "-o", str(docs / "data" / data), "--table"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 10
