@@ -219,7 +219,7 @@ def place(
     """Place the tensors of a workload at once: a network and rules that learned on other networks and chips rank them.
 
     WORKLOAD is a name of `egrl list workloads`, or a file (.json, .onnx, .pt2). The chip's model chooses the best of
-    their mappings and those of the compiler's rules; where none is faster than the baseline, its mapping is kept. A
+    their mappings and those of the built-in heuristics; where none is faster than the baseline, its mapping is kept. A
     search goes on from there: egrl run --start FILE.
 
     \b

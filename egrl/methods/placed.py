@@ -117,7 +117,7 @@ def first_mappings(problem: Problem) -> list[Mapping16]:
 
 
 def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> Placed:
-    """The best mapping of the shipped network and rules and of the problem's own rules, or that of a saved policy.
+    """The best mapping of the shipped network and rules and of the problem's own heuristics, or that of a saved policy.
 
     If `judged`, the problem's model chooses, and the baseline is kept where nothing is faster. If not, no model is
     asked: the mapping is that of the policy, or of the network (of the first shipped rule where no network ships).
@@ -130,7 +130,7 @@ def place(problem: Problem, policy: Path | None = None, judged: bool = True) -> 
         if judged and isinstance(problem, HasFamily):
             own = problem.family.first()
             made = np.concatenate([made, *(mapping[None] for mapping in own.values())])
-            sources += [f"the compiler's rule {name}" for name in own]
+            sources += [f"the built-in heuristic {name}" for name in own]
     else:
         made, sources = Policies([policy]).greedy(problem), ["the policy"]
     if not judged:

@@ -149,7 +149,7 @@ def test_a_saved_policy_places_instead_of_the_rules(said, tmp_path, capsys):
     assert "the policy is no faster than the built-in baseline heuristic" in capsys.readouterr().out
 
 
-def test_the_compilers_own_rules_are_among_what_is_judged(said):
+def test_the_built_in_heuristics_are_among_what_is_judged(said):
     layers = "layers=3:heads=4:kv_heads=2:vocabulary=1000:length=512:hidden=128:intermediate=256"
     found = said("place", f"llama3_8b:{layers}", "--chip", "edge")
     problem = build_problem("nnpi", f"llama3_8b:{layers}", "edge", [])
