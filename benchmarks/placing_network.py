@@ -30,8 +30,8 @@ from egrl.methods.rank.gradient import ScoreGradient
 from hwsim.nnpi.chip import load_chip, spread
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.tables import build_tables
-from policies.network import CONTEXT, LINEAR, NetworkConfig
-from policies.ranker import Rankers
+from policies.network import CONTEXT, NetworkConfig
+from policies.ranker import SPREAD, Rankers, by_hand
 from policies.ranking_module import RankingModule
 from policies.store import load_policy, ranker_policy, ranker_weights, rankers_of, save_policy
 from policies.weight_vector import Weights
@@ -142,6 +142,7 @@ ON_CHIPS = (
 def on_chips(network: Path, rules: Path, output: Path | None) -> None:
     """Print, for each of `CHIP_FILES`, shares of the headroom of what a network and rules place, and the slowest.
 
+    Beside them stands what no training gives: as many rules as there are mappings in all, drawn around the one by hand.
     Of a network that was trained without some families, on networks of these alone. Rows go to `output`, if given.
     """
     policy = load_policy(network)
@@ -149,14 +150,22 @@ def on_chips(network: Path, rules: Path, output: Path | None) -> None:
     weights, without = ranker_weights(policy, rankers), set(policy.metadata.get("without", []))
     names = [name for name in ON_CHIPS if not without or family_of(name) in without]
     own_rules = np.array(json.loads(rules.read_text())["rules"], np.float32)
-    rows = []
-    print("| | networks | " + " | ".join(TITLES) + " | slowest of the network |\n|---" + "|---:" * 9 + "|")
+    untrained, rows = _drawn_rules(SAMPLES + len(own_rules)), []
+    titles = ("", "networks", *TITLES, "drawn rules", "slowest of the network")
+    print("| " + " | ".join(titles) + " |\n|---" + "|---:" * (len(titles) - 1) + "|")
     for chip in CHIP_FILES:
-        found = [_row(i, rankers, weights, own_rules) for i in tested(names, 0, chip)]
+        instances = tested(names, 0, chip)
+        found = [
+            {
+                **_row(i, rankers, weights, own_rules),
+                "drawn": float((i.base / i.costs_of_rules(untrained)).max()),
+            }
+            for i in instances
+        ]
         rows += [{"chip": chip, **row} for row in found]
         if found:
-            mean = np.log([[row[column] for column in COLUMNS] for row in found]).mean(axis=0)
-            shares = " | ".join(f"{value:.2f}" for value in mean / mean[-1])
+            mean = np.log([[row[column] for column in (*COLUMNS, "drawn")] for row in found]).mean(axis=0)
+            shares = " | ".join(f"{value:.2f}" for value in mean / mean[len(COLUMNS) - 1])
             print(
                 f"| `{chip}` | {len(found)} | {shares} | {min(row['network'] for row in found):.3f} |",
                 flush=True,
@@ -165,19 +174,25 @@ def on_chips(network: Path, rules: Path, output: Path | None) -> None:
         output.write_text(json.dumps(rows, indent=1) + "\n")
 
 
+def _drawn_rules(count: int) -> np.ndarray:
+    """The rule by hand, and others drawn around it, float32 [count, P]; always the same."""
+    hand, rng = by_hand(FEATURE_NAMES, 2), np.random.default_rng(0)
+    others = hand + SPREAD * rng.standard_normal((count - 1, len(hand)))
+    return np.concatenate([hand[None], others]).astype(np.float32)
+
+
 def _row(instance: Instance, rankers: Rankers, weights: Weights, rules: np.ndarray) -> dict[str, Any]:
     """Speedups of what a network and rules [R, P] place, of the compiler's best rule, and of an annealing."""
     own = speedups(rankers, weights, instance)
-    scores, free = Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2).scores(rules, instance.places)
-    of_rules = instance.base / instance.costs(scores, free)
+    of_rules = instance.base / instance.costs_of_rules(rules)
     best = max(own.max(), of_rules.max())
     limits = (instance.base / instance.best_rule, instance.base / instance.best)
     found = map(float, (own[0], own.max(), of_rules[0], of_rules.max(), best, *limits))
     return {"name": instance.name, **dict(zip(COLUMNS, found, strict=True))}
 
 
-COLUMNS = ("network", "of_16", "rule", "of_24", "all", "compiler", "annealing")
-TITLES = ("network", "of 16", "first rule", "of 24", "of all 40", "of the compiler's 12", "annealing")
+COLUMNS = ("network", "of_16", "rule", "of_rules", "all", "compiler", "annealing")
+TITLES = ("network", "of 16", "first rule", "of the rules", "of all", "of the compiler's 12", "annealing")
 """Of the table: names in the file, and titles."""
 
 

@@ -85,10 +85,13 @@ class Instance:
         """Of the only network; "" if two are joined."""
         return self.families[0] if len(self.families) == 1 else ""
 
+    def costs_of_rules(self, rules: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Seconds float64 [B] of what linear rules [B, P] place."""
+        return self.costs(*Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2).scores(rules, self.places))
+
     def regret(self, rules: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log cost of linear rules [B, P] over the best known, float64 [B]."""
-        rankers = Rankers(NetworkConfig(name=LINEAR), FEATURE_NAMES, 2)
-        return np.log(self.costs(*rankers.scores(rules.astype(np.float32), self.places)) / self.best)
+        return np.asarray(np.log(self.costs_of_rules(rules.astype(np.float32)) / self.best))
 
     def losses(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log regret of such mappings, cut, over the root of what can be gained."""

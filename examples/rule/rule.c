@@ -269,6 +269,7 @@ static void place(Tensor *tensor, int count) {
     Tensor **order = NEW(count, Tensor *);
     for (int m = 0; m < memories; m++)
         used[m] = NEW(ops, Bytes), budget[m] = capacity[m];
+    /* 0 to a half, and exactly 0 from about free < -2 on: tensors may fill the memory. */
     double share = 1 / (1 + exp(-2 * LEAST(MOST((double)free_weight, -30.0), 30.0)));
     share = 0.5 * MOST(share - 0.02, 0.0) / (1 - 0.02);
     budget[into] = (Bytes)floor((double)capacity[into] * (1 - share));

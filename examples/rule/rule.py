@@ -283,6 +283,7 @@ def place(net: Network, tensors: list[Tensor]) -> list[int]:
     """The memory of each tensor: by falling best score, each in its best memory above 0 that has room for it."""
     scores, levels = scores_of(net, tensors), range(len(net.memories))
     budget = [capacity for capacity, _ in net.memories]
+    # 0 to a half, and exactly 0 from about free < -2 on: tensors may fill the memory.
     share = 1 / (1 + math.exp(-2 * min(max(net.free, -30.0), 30.0)))
     free = 0.5 * max(share - 0.02, 0.0) / (1 - 0.02)
     budget[net.into] = math.floor(budget[net.into] * (1 - free))
