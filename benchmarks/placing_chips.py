@@ -21,15 +21,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 import egrl
 from analysis.intervals import interval_of
 from benchmarks.placing_train import Training, document
-from egrl.methods import placed
-from egrl.methods.egrl import ranking
+from benchmarks.terms import without_rules
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.placer import FEATURE_NAMES
@@ -135,8 +133,7 @@ def searched(workload: str, arm: str, seed: int, evaluations: int) -> dict[str, 
     method, settings = ARMS[arm]
     with contextlib.ExitStack() as stack:
         if arm == "no-rules":
-            for module in (ranking, placed):
-                stack.enter_context(patch.object(module, "rules", lambda *_: []))
+            stack.enter_context(without_rules())
         return {
             "workload": workload,
             "arm": arm,
