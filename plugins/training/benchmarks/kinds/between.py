@@ -133,3 +133,23 @@ def _(wrap: Compile) -> list[Tensor]:
 @kind("an input with a gradient is filled anew before the backward pass", GROUP)
 def _(wrap: Compile) -> list[Tensor]:
     return _after(wrap, lambda x, h: x.data.fill_(1.0))
+
+
+@kind("index_put_ of two forward passes before their backward passes", GROUP)
+def _(wrap: Compile) -> list[Tensor]:
+    class Counts(Net):
+        def make(self) -> None:
+            self.keep("table", torch.ones(16, WIDTH))
+
+        def forward(self, x: Tensor) -> Tensor:
+            rows = (x[:, 0].abs() * 7).long() % 16
+            self.table.index_put_((rows,), 0.01 * x, accumulate=True)
+            return self.end(self.a(x) * self.table[rows].cos())
+
+    net = Counts().double()
+    step, results = wrap(net), list[Tensor]()
+    for _ in range(2):
+        losses = [step(batch()), step(batch())]
+        sum(losses).backward()
+        results += [*(loss.detach() for loss in losses), *descend(net.parameters())]
+    return results + kept(net)

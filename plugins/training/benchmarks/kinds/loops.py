@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -276,18 +276,16 @@ def _(wrap: Compile) -> list[Tensor]:
 
 @kind("a step in another thread", GROUP)
 def _(wrap: Compile) -> list[Tensor]:
-    net, results = _Plain().double(), list[Tensor]()
+    net = _Plain().double()
     step = wrap(net)
 
-    def run() -> None:
-        loss = step(batch())
+    def run() -> Tensor:
+        loss: Tensor = step(batch())
         loss.backward()
-        results.append(loss.detach())
+        return loss.detach()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return [*results, *descend(net.parameters())]
+    with ThreadPoolExecutor(1) as thread:
+        return [thread.submit(run).result(), *descend(net.parameters())]
 
 
 @kind("blocks that are compiled one by one", GROUP)

@@ -212,6 +212,18 @@ class _(Net):
         return self.end(y * self.state.cos() + z)
 
 
+@kind("a memory moved twice by a custom op, between reads", GROUP)
+class _(Net):
+    def make(self) -> None:
+        self.keep("state", torch.ones(BATCH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.a(x) * self.state.exp()
+        for scale in (1.0, 0.5):
+            y = (y + _move(self.state, scale * x.detach())) * self.state.cos()
+        return self.end(y)
+
+
 @kind("a running mean of one number", GROUP)
 class _(Net):
     def make(self) -> None:

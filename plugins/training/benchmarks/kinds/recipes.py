@@ -75,6 +75,20 @@ class _(Net):
         return self.end(h + self.table.mean())
 
 
+@kind("rows, columns and a diagonal written, between reads", GROUP)
+class _(Net):
+    def make(self) -> None:
+        self.keep("table", torch.ones(WIDTH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x) @ (self.table.exp() * 0.01)
+        for change in (lambda t: t[3:9], lambda t: t[:, 2], lambda t: t.diagonal()):
+            part = change(self.table)
+            part.copy_(0.1 * x[: part.shape[0], : part[0].numel()].reshape(part.shape))
+            h = (h @ self.table.cos() * 0.03).sin()
+        return self.end(h + self.table.mean())
+
+
 @kind("scatter_reduce_, index_reduce_ and put_ into buffers", GROUP)
 class _(Net):
     def make(self) -> None:

@@ -92,7 +92,7 @@ class Limit:
         everything = [step.values[number].name for number in step.candidates]
         whole = memory(everything)
         all_bytes = whole.peak_bytes + self.reserved
-        limit = self.bytes if self.fraction is None else int(self.fraction * all_bytes)
+        limit = self.bytes if self.fraction is None else max(1, int(self.fraction * all_bytes))
         assert limit is not None
         all_made, _, _ = replace(self, held_bytes=None)._found(step, Device("all", memory_fraction=1.0))
 

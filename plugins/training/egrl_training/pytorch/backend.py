@@ -22,6 +22,7 @@ from egrl_training.pytorch.joint import (
     read_joint,
 )
 from egrl_training.pytorch.judge import Meaning, WrongGraphsError
+from egrl_training.pytorch.own_room import with_own_room
 from egrl_training.pytorch.partition import Cut, partition
 from workloads.errors import InputError
 
@@ -152,6 +153,9 @@ class PlannedBackend:
                 return self._counted(eager(gm, inputs))
         wrapper: Any = torch._TorchCompileInductorWrapper
         compiler = wrapper(kwargs.get("mode") or "default", kwargs.get("options"), self._dynamic)
+        compiler.config = with_own_room(
+            compiler.config
+        )  # they hold for the backward pass, too, compiled when it runs
         planned = torch._inductor.config.patch(custom_partitioner_fn=self._partitioner)
         # the cache of joint graphs would skip the partitioner, and with it the plan
         uncached = torch._functorch.config.patch(enable_autograd_cache=False)

@@ -28,6 +28,7 @@ from torch.utils._pytree import tree_map_only
 
 from egrl_training.pytorch.counted import Counted, tensors_of
 from egrl_training.pytorch.joint import JointGraph
+from egrl_training.pytorch.own_room import with_own_room
 from egrl_training.pytorch.partition import Cut, partition
 from egrl_training.pytorch.times import TIMES
 
@@ -145,7 +146,9 @@ def _code(
         number for number, node in enumerate(_results(module)[:results]) if isinstance(node, fx.Node)
     ]
     with (
-        config.patch(fx_graph_cache=False, fx_graph_remote_cache=False, cpp_wrapper=False),
+        config.patch(
+            with_own_room({"fx_graph_cache": False, "fx_graph_remote_cache": False, "cpp_wrapper": False})
+        ),
         mock.patch("torch._inductor.graph.get_donated_idxs", return_value=donated),
         mock.patch.object(GraphLowering, "codegen", codegen),
     ):

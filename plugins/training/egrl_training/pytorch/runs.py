@@ -146,7 +146,7 @@ def plan_for_runs(
     whole, held = best(replace(limit, bytes=None, fraction=1.0))
     others = all_others = taken(held)
     all_bytes = whole.all_peak_bytes + others
-    room = limit.bytes if limit.fraction is None else int(limit.fraction * all_bytes)
+    room = limit.bytes if limit.fraction is None else max(1, int(limit.fraction * all_bytes))
     assert room is not None
     free, all_free = room - limit.reserved, all_bytes - limit.reserved
     found: list[tuple[Plan, int]] = []

@@ -196,7 +196,7 @@ class TrainingProblem:
         if config.limit_bytes:
             return config.limit_bytes
         fraction = config.fraction or (0.0 if device.memory_bytes else device.memory_fraction)
-        return int(fraction * self.keep_all[1]) if fraction else device.memory_bytes
+        return max(1, int(fraction * self.keep_all[1])) if fraction else device.memory_bytes
 
     @cached_property
     def observation(self) -> Observation:
