@@ -1,6 +1,7 @@
 """All kinds of step within limits of memory, beside eager mode and plain `torch.compile`: a table for the documents.
 
     python -m benchmarks.training_kinds [--backend aot_eager] [--limits 1.0,0.8,0.6,least] [--only TEXT] [--json FILE]
+    python -m benchmarks.training_kinds --drawn 0:100 [--backend …]
 
 Right: losses, gradients, parameters, buffers, inputs and random state are those of eager mode. Refused: no plan is
 within the limit. At "least" the limit is the least peak that the refusal of an impossible one names.
@@ -14,10 +15,12 @@ import json
 import logging
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from benchmarks.kinds.compare import RAISES, REFUSED, RIGHT, WRONG, Outcome, compare
+from benchmarks.kinds.drawn import drawn
 from benchmarks.kinds.kind import KINDS, Kind
 
 FILES = ("buffers", "memories", "changes", "between", "chance", "programs", "loops", "hooks", "recipes")
@@ -45,10 +48,10 @@ def outcomes(kind: Kind, backend: str, limits: str = LIMITS) -> dict[str, Outcom
     return found
 
 
-def table(rows: dict[str, dict[str, Outcome]]) -> str:
+def table(rows: dict[str, dict[str, Outcome]], kinds: Sequence[Kind]) -> str:
     """One row per group: how many kinds, and how many are right, refused, wrong or raise where."""
     groups: dict[str, list[dict[str, Outcome]]] = {}
-    for kind in KINDS:
+    for kind in kinds:
         if kind.name in rows:
             groups.setdefault(kind.group, []).append(rows[kind.name])
     limits = list(next(iter(rows.values())))
@@ -70,11 +73,13 @@ def main() -> None:
     parser.add_argument("--limits", default=LIMITS)
     parser.add_argument("--only", default="", help="kinds whose name or group has this text")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--drawn", help="kinds drawn from the seeds A:B, instead of those that people write")
     asked = parser.parse_args()
+    kinds = [drawn(seed) for seed in range(*map(int, asked.drawn.split(":")))] if asked.drawn else KINDS
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     rows: dict[str, dict[str, Outcome]] = {}
-    for kind in KINDS:
+    for kind in kinds:
         if asked.only in f"{kind.group}: {kind.name}":
             rows[kind.name] = outcomes(kind, asked.backend, asked.limits)
             print(
@@ -83,7 +88,7 @@ def main() -> None:
             )
             if asked.json:
                 asked.json.write_text(json.dumps(rows, default=vars, indent=1))
-    print(table(rows))
+    print(table(rows, kinds))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchmarks.kinds.compare import REFUSED, RIGHT, compare
+from benchmarks.kinds.drawn import drawn
 from benchmarks.kinds.kind import KINDS
 from benchmarks.training_kinds import LIMITS, outcomes
 
@@ -29,6 +30,15 @@ def test_a_kind_of_step_is_right_within_a_limit(name: str) -> None:
     # a plan that the judge refuses would be cut as PyTorch does, and be right all the same
     assert "from other values" not in outcome.detail
     assert "another order" not in outcome.detail
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("seed", range(20))
+def test_drawn_orders_of_reads_and_changes_are_right_or_refused(seed: int, backend: str) -> None:
+    for fraction in (1.0, 0.8):
+        outcome = compare(drawn(seed), backend, fraction)
+        assert outcome.word in (RIGHT, REFUSED), str(outcome)
 
 
 @pytest.mark.exhaustive

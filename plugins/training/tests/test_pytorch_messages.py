@@ -132,7 +132,7 @@ def test_modules_that_pytorch_does_not_compile_end_in_one_line() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_fraction_of_less_than_a_byte_is_refused_as_any_that_is_too_small(backend: str) -> None:
-    with training.memory_limit(fraction=1e-6, seconds=1, quiet=True):
+    with training.memory_limit(fraction=1e-6, quiet=True):
         model = torch.compile(Net(), backend=backend)
     with pytest.raises(training.MemoryLimitError, match="found 1 bytes"):
         model(torch.randn(8, 16))

@@ -191,12 +191,13 @@ def _(wrap: Compile) -> list[Tensor]:
 
 
 @torch.library.custom_op("egrl_kinds::move", mutates_args=("state",))
-def _move(state: Tensor, by: Tensor) -> Tensor:
+def move(state: Tensor, by: Tensor) -> Tensor:
+    """An op of one's own that changes what it is given."""
     state.mul_(0.5).add_(by)
     return state + by
 
 
-@_move.register_fake
+@move.register_fake
 def _(state: Tensor, by: Tensor) -> Tensor:
     return torch.empty_like(state)
 
@@ -208,7 +209,7 @@ class _(Net):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.a(x) * self.state.exp()
-        z = _move(self.state, x.detach())
+        z = move(self.state, x.detach())
         return self.end(y * self.state.cos() + z)
 
 
@@ -230,7 +231,7 @@ class _(Net):
     def forward(self, x: Tensor) -> Tensor:
         y = self.a(x) * self.state.exp()
         for scale in (1.0, 0.5):
-            y = (y + _move(self.state, scale * x.detach())) * self.state.cos()
+            y = (y + move(self.state, scale * x.detach())) * self.state.cos()
         return self.end(y)
 
 

@@ -33,7 +33,15 @@ from egrl_training.pytorch.writes import is_item, viewed
 config: Any = _config
 aten = torch.ops.aten
 
-_WRITES_OVER = frozenset(
+_OF_OTHERS = frozenset(
+    {
+        torch.ops.higher_order.auto_functionalized,
+        torch.ops.higher_order.auto_functionalized_v2,
+        torch.ops.higher_order.triton_kernel_wrapper_functional,
+    }
+)
+"""What stands for ops of one's own, and kernels, that change what they are given."""
+_WRITES_OVER = _OF_OTHERS | frozenset(
     {
         aten.index_put.default,
         aten._unsafe_index_put.default,
@@ -41,9 +49,6 @@ _WRITES_OVER = frozenset(
         aten.select_scatter.default,
         aten.slice_scatter.default,
         aten.as_strided_scatter.default,
-        torch.ops.higher_order.auto_functionalized,
-        torch.ops.higher_order.auto_functionalized_v2,
-        torch.ops.higher_order.triton_kernel_wrapper_functional,
     }
 )
 """Ops whose results inductor may write over what they are given."""
@@ -112,7 +117,9 @@ def give_own_room(graph: fx.Graph) -> None:
     for change, buffer in _changes(graph):
         for shown in _views(buffer):
             for node in [user for user in shown.users if user.target in _WRITES_OVER]:
-                if _needed_after(node, order[change], order):
+                # what an op of one's own has changed, inductor may write to out of order if it changes again
+                again = node.target in _OF_OTHERS and _maker(change) is not node
+                if again or _needed_after(node, order[change], order):
                     with graph.inserting_before(node):
                         node.replace_input_with(shown, _copy_of(graph, shown))
 
@@ -121,6 +128,12 @@ def _changes(graph: fx.Graph) -> list[tuple[fx.Node, fx.Node]]:
     """The ops that change inputs, each with its input."""
     copies = graph.find_nodes(op="call_function", target=aten.copy_.default)
     return [(node, node.args[0]) for node in copies if node.args[0].op == "placeholder"]
+
+
+def _maker(change: fx.Node) -> fx.Node:
+    """The op whose result an input becomes."""
+    source = change.all_input_nodes[-1]
+    return source.all_input_nodes[0] if is_item(source) else source
 
 
 def _views(buffer: fx.Node) -> Iterator[fx.Node]:
@@ -147,7 +160,7 @@ def _needed_after(node: fx.Node, moment: int, order: dict[fx.Node, int]) -> bool
     shared, new = {node}, [node]
     while new:
         for user in new.pop().users:
-            if order[user] > moment and user.target is not aten.copy_.default:
+            if order[user] > moment:
                 return True
             same = viewed(user) is not None or is_item(user) or user.target in _WRITES_OVER
             if same and user not in shared:
