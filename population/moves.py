@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from hwsim.stages import Pipeline
+if TYPE_CHECKING:
+    from hwsim.stages import Pipeline
 
 Mapping16 = NDArray[np.int16]
 TRIES = 20

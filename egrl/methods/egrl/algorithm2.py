@@ -5,7 +5,7 @@ section 3 and appendices C to E.
 
     line 1         the mixed population                    `first_population`, `population.create`
     line 3         random numbers                          `Context.generator`
-    lines 2, 7     the replay buffer, and what enters it   `replay`, `Learner.add`
+    lines 2, 7     the replay buffer, and what enters it   `Learner.add`
     lines 4-7      a generation: a mapping of each member  `ask`, `rollouts`; `tell`
     lines 8-20     the next population                     `population.generational` (by default: `.island_search`)
     lines 21-31    gradient steps                          `learn`, `Learner.learn`, `sac`
@@ -36,9 +36,7 @@ from egrl.methods import policy_fit
 from egrl.methods.egrl.config import LearnerConfig
 from egrl.methods.egrl.first_population import Parts, first_population
 from egrl.methods.egrl.learner import LEARNER_SOURCE, Learner
-from egrl.methods.egrl.rank_learner import RankLearner
 from egrl.methods.egrl.rollouts import COMPILER, LEARNER, Rollouts, Round
-from egrl.methods.egrl.sac_learner import SacLearner
 from hwsim.problem import Evaluation
 from policies.store import StoredPolicy, actor_policy
 from policies.weight_vector import Weights
@@ -239,7 +237,11 @@ class Algorithm2(Method):
 def _learner(
     config: LearnerConfig, parts: Parts, context: Context, rng: np.random.Generator, init: Weights | None
 ) -> Learner:
-    """One that ranks where a placer reads the networks, else SAC."""
+    """One that ranks where a placer reads the networks, else SAC; the other one is not loaded."""
     if parts.ranking is not None:
+        from egrl.methods.egrl.rank_learner import RankLearner
+
         return RankLearner(config, context, rng, init, parts.ranking)
+    from egrl.methods.egrl.sac_learner import SacLearner
+
     return SacLearner(config, parts.network, context, rng, init)
