@@ -34,8 +34,7 @@ from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.methods import policy_fit
 from egrl.methods.egrl.config import LearnerConfig
-from egrl.methods.egrl.first_population import Parts, first_population
-from egrl.methods.egrl.learner import LEARNER_SOURCE, Learner
+from egrl.methods.egrl.parts import LEARNER_SOURCE, Learner, Parts, first_population
 from egrl.methods.egrl.rollouts import COMPILER, LEARNER, Rollouts, Round
 from hwsim.problem import Evaluation
 from policies.store import StoredPolicy, actor_policy

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from egrl.core.method import Context
 from egrl.methods import policy_fit
-from egrl.methods.egrl.first_population import Parts
-from egrl.methods.egrl.learner import Learner, finite
+from egrl.methods.egrl.parts import Learner, Parts, finite
 from egrl.methods.egrl.ranking import Ranking
 from hwsim.keys import SAMPLE
 from hwsim.mappings import sample

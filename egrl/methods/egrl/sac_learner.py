@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from egrl.core.method import Context
 from egrl.methods import policy_fit
 from egrl.methods.egrl.config import LearnerConfig
-from egrl.methods.egrl.learner import LEARNER_SOURCE, finite
+from egrl.methods.egrl.parts import LEARNER_SOURCE, finite
 from egrl.methods.egrl.sac import Sac, Task, Transitions
 from hwsim.mappings import sample
 from hwsim.problem import Keys, Mapping16, Status
