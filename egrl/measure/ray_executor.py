@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
+from egrl.core import VERSION
 from egrl.core.archive import Proposals
-from egrl.core.version import VERSION
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 from workloads.errors import InputError, RunFailure
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import platform
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
@@ -13,11 +16,11 @@ import numpy as np
 from annotated_types import Len
 from typing_extensions import TypedDict
 
+from egrl import core
 from egrl.core.archive import Archive
 from egrl.core.contracts import GENERATION, Budget
 from egrl.core.loop import Champion, SearchState
 from egrl.core.typed_tables import Count, Number, Positive, Printable, check_document
-from egrl.core.version import versions
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.text import (
@@ -48,6 +51,8 @@ from workloads.json_text import check_characters, judge, parse_document, parse_o
 
 KIND = "summary"
 VERSION = 1
+COUNTED = ("numpy", "numba", "scipy", "torch")
+"""Packages whose versions may change a run's numbers."""
 
 
 class _Rule(TypedDict):
@@ -129,6 +134,18 @@ def end_of(state: SearchState, budget: Budget, evaluations: int, near: bool, sto
         return METHOD
     spent = not stopped if budget.evaluations is None else evaluations >= budget.evaluations
     return BUDGET if spent else USER
+
+
+def versions() -> dict[str, str]:
+    """Of egrl, Python and those of `COUNTED` that this process has loaded, by name."""
+    found = {"egrl": core.VERSION, "python": platform.python_version()}
+    for name in COUNTED:
+        if name in sys.modules:
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:  # loaded from a folder that was not installed
+                found[name] = str(getattr(sys.modules[name], "__version__", "unknown"))
+    return found
 
 
 def summarise(

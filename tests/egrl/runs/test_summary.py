@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import egrl
-from egrl.core.version import VERSION
 from egrl.report.searching import settings
 from egrl.runs.past_run import PastRun
 from egrl.runs.summary import sentence
@@ -207,7 +206,7 @@ def test_a_best_that_is_the_baselines_own_mapping_is_said_to_be_it(tmp_path):
 def test_a_run_says_what_it_was_made_with(tmp_path):
     result = egrl.search("alexnet", method="random", gens=1, bound_seconds=0.0, out=tmp_path / "r")
     found = json.loads((tmp_path / "r" / "summary.json").read_text())["versions"]
-    assert found["egrl"] == VERSION
+    assert found["egrl"] == egrl.__version__
     assert found["numpy"] == np.__version__
     assert result.summary["versions"] == found
     (page,) = [s for s in settings(PastRun.read(tmp_path / "r")) if s.title == "How it was made"]
