@@ -209,7 +209,7 @@ def test_every_command_parses_and_its_settings_exist(document):
             assert len(read(workload)) > 0
         if context.command.name == "run" and not (context.params["resume"] or context.params["config_file"]):
             given = {k: v for k, v in context.params.items() if k in options and v is not None}
-            resolved = resolve(RunOptions(**given), context.params["settings"], context.params["preset"])
+            resolved = resolve(given, context.params["settings"], context.params["preset"])
             assert resolved.run.workload == workload
 
 

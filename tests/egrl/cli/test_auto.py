@@ -111,8 +111,8 @@ def test_a_search_is_asked_for_by_settings_a_preset_or_a_budget(left, monkeypatc
     """Without the runs: what is resolved."""
     taken = []
 
-    def resolved(options, *rest):
-        taken.append(options.method)
+    def resolved(given, *rest):
+        taken.append(given.get("method", ""))
         raise InputError("enough")
 
     monkeypatch.setattr(api, "resolve", resolved)
