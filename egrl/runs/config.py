@@ -282,7 +282,7 @@ def check_options(options: RunOptions) -> None:
     _check_executor(options)
     if share_of(options.until_gap) is not None and options.until_gap and options.evaluator:
         raise InputError(
-            f"--until-gap {options.until_gap}: expected no --evaluator: a bound is the chip file's model's, and says"
+            f"--until-gap {options.until_gap}: expected no --evaluator: a bound is the chip's model's, and says"
             " nothing of what a board measures"
         )
 

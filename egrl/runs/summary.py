@@ -24,7 +24,6 @@ from egrl.core.typed_tables import Count, Number, Positive, Printable, check_doc
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.text import (
-    FINDERS,
     OPTIMAL,
     PROVED,
     TABLE,
@@ -36,6 +35,7 @@ from egrl.runs.text import (
     cost_text,
     counted,
     distance,
+    found_by,
     percent_up,
     reward_up,
     rule_text,
@@ -75,6 +75,7 @@ class _Best(TypedDict):
     unit: NotRequired[Printable]
     bound_by: NotRequired[dict[str, Number] | None]
     is_baseline: NotRequired[bool]
+    untaught: NotRequired[bool]
 
 
 class _Sooner(TypedDict):
@@ -223,6 +224,7 @@ def _best(problem: Problem, champion: Champion, measured: bool) -> dict[str, Any
         "source": champion.source,
         "evaluation": champion.ticket,
         **({} if shares is None else {"bound_by": shares}),
+        **({"untaught": True} if champion.untaught else {}),
         **({"is_baseline": True} if _is_baseline(problem, champion.mapping) else {}),
     }
 
@@ -296,7 +298,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     costs = f"{cost_text(best['cost'], unit, 1)} instead of {cost_text(baseline['cost'], unit, 1)}"
     lines = [
         f"{head} {compared(best['speedup'], baseline_text(about, baseline.get('rule', '')), unit)}",
-        f"{costs}, {FINDERS.get(best['source'], 'found by ' + best['source'])}",
+        f"{costs}, {found_by(best)}",
         _interval(summary),
         verdict(summary),
         distance(summary["gap"]),

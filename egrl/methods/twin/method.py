@@ -48,7 +48,7 @@ class Twin(Method):
 
     ahead = 1
     on_a_model = (
-        "no --evaluator: the chip file's model takes the place of a board, which only shows how the twin works;"
+        "no --evaluator: the chip's model takes the place of a board, which only shows how the twin works;"
         " --method exact solves a model itself"
     )
 
