@@ -235,6 +235,15 @@ def test_the_tables_of_methods_and_problems_have_them_all(kind, heading, names):
     assert [row[0].strip("`") for row in table(shown, heading)] == list(names)
 
 
+def test_the_table_of_capabilities_has_them_all_and_who_asks_for_each():
+    rows = table(SITE_PAGES.from_code(ROOT / "hwsim" / "capabilities.py"), "capability")
+    assert [row[0].strip("`") for row in rows] == list(SITE_PAGES.capabilities())
+    assert len(rows) >= 20
+    for name, offers, users in rows:
+        assert offers.count("`") >= 2, name
+        assert users, name
+
+
 @pytest.mark.exhaustive
 def test_the_way_from_a_rough_chip_file_to_a_mapping_runs_in_its_order(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "guides" / "calibrating.md").read_text(encoding="utf-8")

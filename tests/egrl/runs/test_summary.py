@@ -43,7 +43,10 @@ def test_the_sentence_says_what_was_found_and_how_far_it_is_from_the_best_possib
 def test_what_was_proposed_before_any_result_is_not_said_to_be_learned():
     early = {"speedup": 1.25, "cost": 80e-6, "untaught": True}
     for source, words in (
-        ("profile_model", "found by a heuristic, a shipped ranking or a random draw, before anything was learned"),
+        (
+            "profile_model",
+            "found by a heuristic, a shipped ranking or a random draw, before anything was learned",
+        ),
         ("boltzmann", "found by a chromosome of the first generation, before anything was learned"),
         ("exact", "found by exact"),
         ("start", "the start mapping itself"),
