@@ -101,17 +101,19 @@ def report(runs: tuple[str, ...], output: str | None, baseline: str, shows: bool
     egrl report explored
     """
     from egrl.core import atomic
-    from egrl.figures import explore
     from egrl.report.page import PAGE, page_of, page_of_exploration
+    from egrl.runs.folder import EXPLORATION
     from egrl.runs.past_run import PastRun
 
     path = (Path(runs[0]) if len(runs) == 1 else Path()) / PAGE
     if output is not None:
         path = output_file(output, ".html")
-    if len(runs) == 1 and (Path(runs[0]) / explore.DOCUMENT).is_file():
+    if len(runs) == 1 and (Path(runs[0]) / EXPLORATION).is_file():
         if baseline:
             raise InputError("--baseline: expected none, since an exploration has one baseline per chip")
-        page = page_of_exploration(explore.read(Path(runs[0])))
+        from egrl.figures.curves import read_exploration
+
+        page = page_of_exploration(read_exploration(Path(runs[0])))
     else:
         page = page_of([PastRun.read(Path(run), problem).over(baseline) for run in runs])
     atomic.write_named(path, page)
