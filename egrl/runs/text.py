@@ -77,8 +77,8 @@ def compared(speedup: float, baseline: str, unit: str = SECONDS) -> str:
 
 
 FINDERS = {
-    "network": "found by a network of the population",
-    "boltzmann": "found by a chromosome of the population",
+    "network": "found by a network",
+    "boltzmann": "found by a chromosome",
     "learner": "found by the learner",
     "profile_model": "found by the profile model",
     "twin": "found by the twin",

@@ -33,7 +33,7 @@ def summary(**changes: Any) -> dict[str, Any]:
 def test_the_sentence_says_what_was_found_and_how_far_it_is_from_the_best_possible():
     assert sentence(summary(), "runs/r").splitlines() == [
         "w on c, m: 1.25x faster than the compiler",
-        "80.0 us instead of 100.0 us, found by a network of the population",
+        "80.0 us instead of 100.0 us, found by a network",
         "within 1.23% of the best possible",
         "2 generations, 42 evaluations, 3 s",
         "run folder: runs/r",
