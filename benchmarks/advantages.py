@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import egrl
-from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.contract import ProfileModelConfig
 from egrl.methods.profile_model.op_times import OpTimesModel
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem

@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from egrl.core.version import VERSION as __version__
+from egrl.core import VERSION as __version__
 
 if TYPE_CHECKING:
     from egrl.api import search

@@ -6,11 +6,10 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from egrl.core import typed_tables
 from egrl.core.contracts import BUDGETS, REQUESTS, Budget
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, serves_all
@@ -97,7 +96,9 @@ def search(
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
         if resume is not None:
-            check_resumed(given, out, preset)
+            from egrl.runs.resume import check_only
+
+            check_only({"out": out, "preset": preset, **given})
             return _resume_search(
                 reopen(resume, given, stack, tuple(settings or ())), function, quiet, on_generation, stack
             )
@@ -164,11 +165,7 @@ def new_run(
     `kept`: True if it will have a run folder, which needs method and problem by name.
     """
     meant, built = method_of(method), is_problem(workload)
-    chosen = typed_tables.build(RunOptions, given, typed_tables.FLAGS)
-    config = resolve(chosen, settings or (), preset, meant.definition, built)
-    if meant.config is not None:
-        given_settings = typed_tables.plain_table(meant.config)
-        config = replace(config, method=typed_tables.build(type(meant.config), given_settings, "method"))
+    config = resolve(given, settings or (), preset, meant.definition, built, meant.config)
     if kept and (meant.definition is not None or built):
         raise InputError(
             "out: expected method and problem by name, so that the run can go on; found an object"
@@ -210,14 +207,6 @@ def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:
         options = run.config.run
         taken = find_problem(options.problem).choose(bool(options.evaluator))
         warnings.warn(Notice(f"--method auto: {taken.method}, since {taken.reason}"), stacklevel=3)
-
-
-def check_resumed(given: Mapping[str, Any], out: Any, preset: str) -> None:
-    """InputError if an option is given that cannot change when a run is resumed, or has a wrong value."""
-    from egrl.runs.resume import check_only
-
-    check_only({"out": out, "preset": preset, **given})
-    typed_tables.build(RunOptions, given, typed_tables.FLAGS)
 
 
 def _boards(run: Run, function: Function | None, stack: contextlib.ExitStack) -> BoardExecutor | None:

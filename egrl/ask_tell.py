@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.api import MethodLike, check_resumed, new_run, options_of, say_chosen
+from egrl.api import MethodLike, new_run, options_of, say_chosen
 from egrl.core.archive import Proposals
 from egrl.core.contracts import Budget, Memory
 from egrl.core.flow import one_thread
@@ -28,6 +28,7 @@ from egrl.measure.evaluator import ReportedSeconds, checked
 from egrl.runs.champion import Named, champion_of_named, confirm, nearest_best
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.past_run import Result
+from egrl.runs.resume import check_only
 from egrl.runs.run import reopen
 from egrl.runs.summary import METHOD, USER, summarise
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
@@ -127,7 +128,7 @@ class Search:
         kept = out is not None and out is not False
         with contextlib.ExitStack() as stack:
             if resume is not None:
-                check_resumed(given, out, preset)
+                check_only({"out": out, "preset": preset, **given})
                 run = reopen(resume, given, stack, tuple(settings or ()), external=True)
                 run.restore()
             else:

@@ -97,7 +97,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "workload.json",
         "chip.toml",
         _nnpi,
-        modelled=Choice("exact", "no board measures, and the chip file's model can be solved"),
+        modelled=Choice("exact", "no board measures, and the chip's model can be solved"),
         measured=Choice(
             "egrl", "a board is measured, and its twin learns from totals, its profile model from profiles"
         ),

@@ -38,7 +38,6 @@ from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
-from hwsim import kernel_turns
 from workloads.files import cache_folder
 
 KEPT_DAYS = 60
@@ -118,6 +117,8 @@ class _Cache(FunctionCache):
 
     def take_turn(self, types: Any, target: Any) -> None:
         """Wait until no other process compiles this function for these types. OSError if it cannot be known."""
+        from hwsim import kernel_turns  # only where something is compiled
+
         key: Any = self._index_key(types, target.codegen())  # type: ignore[no-untyped-call]
         path = self._cache_file.path(key)
         self._turns.append(path)
@@ -126,6 +127,8 @@ class _Cache(FunctionCache):
     def end_turn(self) -> None:
         """What this process compiled last is on disk, or was not to be had. OSError as `take_turn`."""
         if self._turns:
+            from hwsim import kernel_turns
+
             path = self._turns.pop()
             kernel_turns.give_back(path.parent, path.name)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.stages import Pipeline
+if TYPE_CHECKING:
+    from hwsim.stages import Pipeline
 
 UNUSED = -1
 

@@ -7,18 +7,65 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from hwsim.stages import Pipeline
 from policies.places import Places
 from population.cma import MOST_WEIGHTS, CmaConfig
 from population.moves import Moves, MovesConfig
-from population.variation import BoltzmannMutation, NetworkMutation
 from population.walk import WalkConfig
+
+if TYPE_CHECKING:
+    from hwsim.stages import Pipeline
+
+
+@dataclass(frozen=True)
+class NetworkMutation:
+    """Settings of weight mutation, see `population.variation`."""
+
+    fraction: Annotated[float, Doc("share of each tensor's weights that a mutation changes at most")] = 0.05
+    strength: Annotated[float, Doc("standard deviation of a change, as a share of the weight's size")] = 0.1
+    super_probability: Annotated[
+        float, Doc("probability that a changed weight moves further, by `super_factor`")
+    ] = 0.05
+    super_factor: Annotated[float, Doc("factor on the standard deviation of weights that move further")] = (
+        10.0
+    )
+    reset_probability: Annotated[
+        float, Doc("probability that a changed weight is drawn again from N(0, reset_sigma^2)")
+    ] = 0.02
+    reset_sigma: Annotated[float, Doc("standard deviation of weights that are drawn again")] = 0.1
+
+    def __post_init__(self) -> None:
+        _check(self, "fraction", "super_probability", "reset_probability")
+        _check(self, "strength", "super_factor", "reset_sigma", most=1e6)
+
+
+@dataclass(frozen=True)
+class BoltzmannMutation:
+    """Settings of chromosome mutation, see `population.variation`."""
+
+    prior_sigma: Annotated[float, Doc("standard deviation of the factor N(1, sigma^2) on each prior")] = 0.1
+    temperature_mean: Annotated[
+        float, Doc("mean of the factor on each temperature; below 1 chromosomes grow more certain")
+    ] = 0.95
+    temperature_sigma: Annotated[float, Doc("standard deviation of the factor on each temperature")] = 0.1
+    coldest: Annotated[float, Doc("lowest temperature that a mutation leaves")] = 0.02
+    hottest: Annotated[float, Doc("highest temperature that a mutation leaves")] = 10.0
+    flips: Annotated[
+        float, Doc("mean number of decisions per mutation in which two priors change places (Poisson)")
+    ] = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, "prior_sigma", "temperature_mean", "temperature_sigma", most=1e6)
+        _check(self, "flips", most=1e4)
+        if not 0 < self.coldest <= self.hottest < np.inf:
+            raise ValueError(
+                f"coldest, hottest: expected 0 < coldest <= hottest, received {self.coldest}, {self.hottest}"
+            )
 
 
 @dataclass(frozen=True)
@@ -47,7 +94,7 @@ class GenerationalConfig:
     )
 
     def __post_init__(self) -> None:
-        _check_shares(self, "elite_fraction", "crossover_prob", "mutation_prob")
+        _check(self, "elite_fraction", "crossover_prob", "mutation_prob")
 
 
 @dataclass(frozen=True)
@@ -76,7 +123,7 @@ class IslandConfig:
     )
 
     def __post_init__(self) -> None:
-        _check_shares(self, "exploit")
+        _check(self, "exploit")
         for name in ("island_size", "islands"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, received {getattr(self, name)}")
@@ -113,7 +160,7 @@ class EvolutionConfig:
             raise ValueError(f"population: expected 4..10000, received {self.population}")
         if self.tournament < 1:
             raise ValueError(f"tournament: expected at least 1, received {self.tournament}")
-        _check_shares(self, "boltzmann_fraction")
+        _check(self, "boltzmann_fraction")
 
     @property
     def boltzmann_count(self) -> int:
@@ -126,11 +173,11 @@ class EvolutionConfig:
         return min(max(2, round(self.generational.elite_fraction * self.population)), self.population - 1)
 
 
-def _check_shares(settings: object, *names: str) -> None:
-    """Raises ValueError unless each named setting lies in 0..1 (closed)."""
+def _check(settings: object, *names: str, most: float = 1.0) -> None:
+    """Raises ValueError unless each named setting lies in 0..most (closed)."""
     for name in names:
-        if not 0.0 <= getattr(settings, name) <= 1.0:
-            raise ValueError(f"{name}: expected 0..1, received {getattr(settings, name)}")
+        if not 0.0 <= getattr(settings, name) <= most:
+            raise ValueError(f"{name}: expected 0..{most:g}, received {getattr(settings, name)}")
 
 
 @dataclass(frozen=True)

@@ -24,15 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from hwsim.stages import Pipeline
+from hwsim.capabilities import CanMove, HasObservation
+from hwsim.problem import Mapping16, Problem
+from workloads.colour_refinement import LARGE, alike
 
-Mapping16 = NDArray[np.int16]
+if TYPE_CHECKING:
+    from hwsim.stages import Pipeline
+
 TRIES = 20
 KINDS = ("flip", "swap", "block", "kin_swap", "kin_block", "kin_shift", "repack")
 TOLERANCE = 0.05
@@ -333,3 +337,27 @@ class Moves:
             if left <= TOLERANCE * room:
                 break
         return True
+
+
+def moves_of(problem: Problem, config: MovesConfig) -> Moves:
+    """The moves on a problem's mappings.
+
+    Whoever searches from mapping to mapping (annealing, the population's chromosomes, greedy-DP, TAG) draws from these,
+    so that methods differ in what they do with a neighbour and not in which neighbours they know.
+
+    They know its sizes; its pipeline, if choices are stages; its own move, if it has one; and which ops of a large
+    network are alike.
+    """
+    space, own = problem.space, problem.move if isinstance(problem, CanMove) else None
+    classes = classes_of(problem) if len(space.nodes) > LARGE else None
+    return Moves(
+        space.num_choices, space.live, config, space.size_bytes, problem.space.pipeline, own, classes
+    )
+
+
+def classes_of(problem: Problem) -> NDArray[np.int64] | None:
+    """Numbers int64 [N] of the classes of nodes that are alike; None of a problem that shows no graph."""
+    if not isinstance(problem, HasObservation):
+        return None
+    seen = problem.observation
+    return alike(seen.x, seen.edge_index, LARGE)

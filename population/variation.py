@@ -15,68 +15,12 @@ Deviations:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Doc
 
 from policies.weight_vector import WeightFormat
+from population.config import BoltzmannMutation, NetworkMutation
 from population.genome import Boltzmann, Network
-
-
-@dataclass(frozen=True)
-class NetworkMutation:
-    """Settings of weight mutation."""
-
-    fraction: Annotated[float, Doc("share of each tensor's weights that a mutation changes at most")] = 0.05
-    strength: Annotated[float, Doc("standard deviation of a change, as a share of the weight's size")] = 0.1
-    super_probability: Annotated[
-        float, Doc("probability that a changed weight moves further, by `super_factor`")
-    ] = 0.05
-    super_factor: Annotated[float, Doc("factor on the standard deviation of weights that move further")] = (
-        10.0
-    )
-    reset_probability: Annotated[
-        float, Doc("probability that a changed weight is drawn again from N(0, reset_sigma^2)")
-    ] = 0.02
-    reset_sigma: Annotated[float, Doc("standard deviation of weights that are drawn again")] = 0.1
-
-    def __post_init__(self) -> None:
-        _check(self, "fraction", "super_probability", "reset_probability", most=1.0)
-        _check(self, "strength", "super_factor", "reset_sigma")
-
-
-@dataclass(frozen=True)
-class BoltzmannMutation:
-    """Settings of chromosome mutation."""
-
-    prior_sigma: Annotated[float, Doc("standard deviation of the factor N(1, sigma^2) on each prior")] = 0.1
-    temperature_mean: Annotated[
-        float, Doc("mean of the factor on each temperature; below 1 chromosomes grow more certain")
-    ] = 0.95
-    temperature_sigma: Annotated[float, Doc("standard deviation of the factor on each temperature")] = 0.1
-    coldest: Annotated[float, Doc("lowest temperature that a mutation leaves")] = 0.02
-    hottest: Annotated[float, Doc("highest temperature that a mutation leaves")] = 10.0
-    flips: Annotated[
-        float, Doc("mean number of decisions per mutation in which two priors change places (Poisson)")
-    ] = 1.0
-
-    def __post_init__(self) -> None:
-        _check(self, "prior_sigma", "temperature_mean", "temperature_sigma")
-        _check(self, "flips", most=1e4)
-        if not 0 < self.coldest <= self.hottest < np.inf:
-            raise ValueError(
-                f"coldest, hottest: expected 0 < coldest <= hottest, received {self.coldest}, {self.hottest}"
-            )
-
-
-def _check(settings: object, *names: str, most: float = 1e6) -> None:
-    """Raises ValueError unless each named setting lies in 0..most (closed)."""
-    for name in names:
-        if not 0 <= getattr(settings, name) <= most:
-            raise ValueError(f"{name}: expected 0..{most:g}, received {getattr(settings, name)}")
 
 
 def mutate_network(

@@ -209,7 +209,7 @@ def test_every_command_parses_and_its_settings_exist(document):
             assert len(read(workload)) > 0
         if context.command.name == "run" and not (context.params["resume"] or context.params["config_file"]):
             given = {k: v for k, v in context.params.items() if k in options and v is not None}
-            resolved = resolve(RunOptions(**given), context.params["settings"], context.params["preset"])
+            resolved = resolve(given, context.params["settings"], context.params["preset"])
             assert resolved.run.workload == workload
 
 
@@ -233,6 +233,15 @@ def test_the_tables_of_methods_and_problems_have_them_all(kind, heading, names):
     page = ROOT / "docs" / "reference" / f"{kind}.md"
     shown = "\n".join(SITE_PAGES.from_code(file) for at, file in CODE_SHOWN if at == page)
     assert [row[0].strip("`") for row in table(shown, heading)] == list(names)
+
+
+def test_the_table_of_capabilities_has_them_all_and_who_asks_for_each():
+    rows = table(SITE_PAGES.from_code(ROOT / "hwsim" / "capabilities.py"), "capability")
+    assert [row[0].strip("`") for row in rows] == list(SITE_PAGES.capabilities())
+    assert len(rows) >= 20
+    for name, offers, users in rows:
+        assert offers.count("`") >= 2, name
+        assert users, name
 
 
 @pytest.mark.exhaustive

@@ -29,7 +29,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before libraries are loaded
 
 import egrl
-from egrl.core.version import COUNTED
+from egrl.runs.summary import COUNTED
 from hwsim.kernel_cache import machine_name
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -34,6 +34,8 @@ from egrl.cli.main import COMMANDS, cli
 from egrl.figures import FIGURES, find_figure
 from egrl.methods import METHODS
 from egrl.problems import PROBLEMS
+from hwsim import capabilities as offered
+from hwsim import family, sections, stepwise
 from workloads.text import table_row
 from workloads.workload import Op
 
@@ -52,6 +54,10 @@ FROM_FILES = {
         for file in sorted(folder.rglob("*.*"))
     },
 }
+MODULES = (offered, family, sections, stepwise)
+"""Where capabilities are defined."""
+USERS = ("egrl/**/*.py", "population/*.py", "hwsim/mappings.py", "plugins/*/egrl_*/**/*.py")
+"""Where they are asked for."""
 TABLE = re.compile(r"^\[[^\]]*\]\(([^)\s]+\.csv)\)$", flags=re.MULTILINE)
 CODE = re.compile(r"(?<=\n\n)\[[^\]]*\]\(([^)\s]+\.(?:py|sh))\)$", flags=re.MULTILINE)
 FENCE_OR_LINK = re.compile(r"^```.*?^```$|\[([^\]]*)\]\(([^)\s]+)\)", flags=re.DOTALL | re.MULTILINE)
@@ -128,6 +134,53 @@ def _problems() -> Iterator[str]:
     for name, entry in PROBLEMS.items():
         chips = ", ".join(f"`{chip}`" for chip in entry.load().chips())
         yield f"| `{name}` | {entry.summary} | {chips} | `{entry.method}` |"
+
+
+def capabilities() -> dict[str, type]:
+    """Name -> protocol of what a problem may offer, in the order of the code."""
+    return {
+        name: kind
+        for module in MODULES
+        for name, kind in vars(module).items()
+        if getattr(kind, "_is_runtime_protocol", False) and kind.__module__ == module.__name__
+    }
+
+
+def _capabilities() -> Iterator[str]:
+    yield "| capability | what the problem has | used by |\n|---|---|---|"
+    for name, kind in capabilities().items():
+        says = (inspect.getdoc(kind) or "").splitlines()[0]
+        offers = "<br>".join(f"`{member}`" for member in _members(kind))
+        cells = (f"`{name}`", f"{says}<br>{offers}", ", ".join(f"`{file}`" for file in users_of(name)))
+        yield table_row(cell.replace("|", r"\|") for cell in cells)
+
+
+def _members(kind: type) -> Iterator[str]:
+    """Attributes and methods of a protocol, as they are written."""
+    for name, hint in vars(kind).get("__annotations__", {}).items():
+        yield f"{name}: {hint}"
+    for name, member in vars(kind).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property) and member.fget is not None:
+            yield f"{name}: {inspect.signature(member.fget).return_annotation}"
+        elif inspect.isfunction(member):
+            written = f"{name}{inspect.signature(member)}".replace("'", "")
+            yield written.replace("(self, ", "(").replace("(self)", "()")
+
+
+def users_of(capability: str) -> list[str]:
+    """The files that ask for a capability, without those of problems."""
+    asked = "explainer" if capability == "HasExplanation" else capability
+    word = re.compile(rf"\b{asked}\b")
+    files = [path for pattern in USERS for path in sorted(ROOT.glob(pattern)) if path.stem != "problem"]
+    asking = (path for path in files if word.search(_without_imports(path)))
+    return [path.relative_to(ROOT).as_posix() for path in asking]
+
+
+def _without_imports(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    return re.sub(r"(?m)^\s*from \S+ import (\([^)]*\)|.*)$", "", text)
 
 
 def _op() -> Iterator[str]:
@@ -207,5 +260,6 @@ FROM_CODE: dict[str, Callable[[], Iterator[str]]] = {
     "egrl/methods/__init__.py": _methods,
     "egrl/problems.py": _problems,
     "workloads/workload.py": _op,
+    "hwsim/capabilities.py": _capabilities,
 }
 """What pages show of a Python file instead of its docstring."""

@@ -15,7 +15,7 @@ Colours = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
 LARGE = 4096
-"""In a graph of more nodes the moves (`egrl/methods/moves.py`) and the policies (`policies/roles.py`) treat nodes that
+"""In a graph of more nodes the moves (`population/moves.py`) and the policies (`policies/roles.py`) treat nodes that
 are alike as one."""
 
 DEPTH = 3

@@ -26,7 +26,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from egrl.cli.output import NamedGroup, message_of
-from egrl.core.version import VERSION
+from egrl.core import VERSION
 from workloads import plugins
 from workloads.errors import InputError
 
@@ -58,6 +58,7 @@ PLACES: dict[str, str] = {
     "plot": "pages:plot",
     "report": "pages:report",
     "trace": "pages:trace_command",
+    "calibrate": "pages:calibrate_command",
     "compare": "studies:compare",
     "explore": "studies:explore_command",
     "pretrain": "studies:pretrain_command",

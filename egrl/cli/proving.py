@@ -269,7 +269,7 @@ def simplify(
     """Find the fewest changes of the baseline's mapping that keep a share of what a run's best one gains, and write
     the mapping that has them.
 
-    Costs are those of the chip file's model, also of a run on a board: measure the mapping there before you ship it.
+    Costs are those of the chip's model, also of a run on a board: measure the mapping there before you ship it.
 
     \b
     egrl simplify runs/bert-egrl-s0-1
@@ -315,7 +315,7 @@ def _measured(run: Path, problem: str, written: str) -> str:
     evaluator = PastRun.read(run, problem).options.evaluator
     if not evaluator:
         return ""
-    said = "by the chip file's model, not measured; on the board"
+    said = "by the chip's model, not measured; on the board"
     if evaluator == REPORTED or evaluator.startswith(PYTHON):
         return f"{said} measure it yourself"
     command = ["egrl", "run", "--config", str(run / CONFIG), "--start", written, "--evals", "1"]

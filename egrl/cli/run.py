@@ -69,7 +69,7 @@ def exact_hint(summary: Mapping[str, Any]) -> str:
         return ""
     if summary["method"] == "exact" or (summary["gap"] is not None and summary["gap"] < NEAR):
         return ""
-    return f"next: --method exact solves the chip file's model directly, in {SECONDS:g} s at most"
+    return f"next: --method exact solves the chip's model directly, in {SECONDS:g} s at most"
 
 
 HINT_EVALS, HINT_SECONDS = 10, 4.0
@@ -86,7 +86,7 @@ def changes_hint(result: Result) -> str:
     if mapping is None or result.speedup <= 1 or unsuitable(problem) or problem.judge(mapping):
         return ""
     if "evaluator" in result.summary:
-        return f"next: egrl simplify {result.folder} says which changes matter, by the chip file's model"
+        return f"next: egrl simplify {result.folder} says which changes matter, by the chip's model"
     costs, rows = Costs(problem), np.repeat(mapping[None], BATCH, axis=0)
     costs(rows)  # the first call loads kernels
     begun = clock()

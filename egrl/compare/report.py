@@ -179,7 +179,7 @@ def plan(
     """The runs of a comparison. InputError if an option is wrong or the folder holds runs of another configuration."""
     from egrl.methods import find_method
     from egrl.problems import build_problem
-    from egrl.runs.config import RunOptions, resolve
+    from egrl.runs.config import resolve
 
     for setting in options["settings"]:
         _settings_of(methods, methods[0], setting)
@@ -200,9 +200,7 @@ def plan(
             settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
             given |= {"threads": options.get("threads", 1), "init": options.get("init", "")}
             given |= {"workers": options.get("workers", 1)}
-            resolved = resolve(
-                RunOptions(workload=workload, method=method, **given), settings, options["preset"]
-            )
+            resolved = resolve({"workload": workload, "method": method, **given}, settings, options["preset"])
             if problem is None:
                 own = resolved.run
                 problem = build_problem(own.problem, workload, own.chip, resolved.problem, own.baseline)

@@ -126,6 +126,11 @@ class Flow:
             self._begin(start)
 
     @property
+    def starts(self) -> int:
+        """Number of the start mappings, which have the first tickets."""
+        return len(self._starts)
+
+    @property
     def submitted(self) -> int:
         """The ticket after the last row that was submitted."""
         return max([len(self._archive), *(batch.submitted for batch in self._open)])

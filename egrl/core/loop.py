@@ -126,7 +126,7 @@ class Loop:
         for observer in self._observers:
             observer.phase(self._method.phase)
         for part, evaluation in self.flow.advance(boundary):
-            update_champion(state, part, evaluation)
+            update_champion(state, part, evaluation, part.known <= self.flow.starts)
             for observer in self._observers:
                 observer.evaluations(len(archive), best_speedup(self.named()))
         now = time.monotonic()
@@ -261,7 +261,11 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
 
 @dataclass(frozen=True)
 class Champion:
-    """The best evaluation of a problem so far: valid, complete, of finite reward; the first, if several are equal."""
+    """The best evaluation of a problem so far: valid, complete, of finite reward; the first, if several are equal.
+
+    Attributes:
+        untaught: True if the method proposed it before it had a result, but for those of starts.
+    """
 
     reward: float
     cost: float
@@ -269,6 +273,7 @@ class Champion:
     source: str
     ticket: int
     mapping: NDArray[np.int16]
+    untaught: bool = False
 
 
 @dataclass
@@ -306,7 +311,9 @@ class SearchState:
         )
 
 
-def update_champion(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
+def update_champion(
+    state: SearchState, part: Proposals, evaluation: Evaluation, untaught: bool = False
+) -> None:
     """Make the best of some rows the champion, if it is better than the champion so far."""
     eligible = (evaluation.status == Status.OK) & ~evaluation.partial & np.isfinite(evaluation.reward)
     if not eligible.any():
@@ -321,6 +328,7 @@ def update_champion(state: SearchState, part: Proposals, evaluation: Evaluation)
             str(part.source[row]),
             int(part.tickets[row]),
             evaluation.repaired[row].copy(),
+            untaught and str(part.source[row]) != START,
         )
 
 

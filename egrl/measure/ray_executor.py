@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
+from egrl.core import VERSION
 from egrl.core.archive import Proposals
-from egrl.core.version import VERSION
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 from workloads.errors import InputError, RunFailure
 
@@ -184,6 +184,32 @@ def _connected() -> bool:
     return ray is not None and ray.is_initialized()
 
 
+TRIES = "8"
+"""Ray's attempts to connect, a second each."""
+TOKEN = (
+    "it asks for a token: expected RAY_AUTH_MODE=token in the environment, and the token of `ray get-auth-token` on its"
+    " head in ~/.ray/auth_token"
+)
+PROBE = "import sys; from egrl.measure.ray_executor import probe; sys.exit(probe(sys.argv[1]))"
+
+
+def probe(address: str) -> int:
+    """0 where the cluster lets this machine in; else print in one line why not, and return 1.
+
+    In a process of its own, because Ray waits for minutes, writes to stderr and may end its process where none answers.
+    """
+    os.environ["RAY_NUM_REDIS_GET_RETRIES"] = TRIES  # read when Ray is imported
+    import ray
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
+    except (OSError, RuntimeError, ValueError) as error:
+        print(TOKEN if "InvalidAuthToken" in str(error.__cause__) else " ".join(str(error).split()))
+        return 1
+    ray.shutdown()
+    return 0
+
+
 def _why_not(address: str) -> str:
     """Why the cluster at auto or HOST:PORT cannot be joined; empty where it can."""
     host, _, port = address.rpartition(":")
@@ -192,7 +218,7 @@ def _why_not(address: str) -> str:
             socket.create_connection((host.strip("[]"), int(port)), ANSWER_S / 2).close()
         except OSError as error:
             return error.strerror or str(error)
-    probe = [sys.executable, "-m", "egrl.measure.ray_probe", address]
+    probe = [sys.executable, "-c", PROBE, address]
     try:
         answer = subprocess.run(
             probe,

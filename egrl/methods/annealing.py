@@ -32,11 +32,10 @@ from typing_extensions import Doc
 from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, serves_all
-from egrl.methods.moves import moves_of
 from hwsim.keys import REPAIR, SAMPLE
 from hwsim.mappings import repair, sample
 from hwsim.problem import Evaluation, Mapping16, Status
-from population.moves import MovesConfig
+from population.moves import MovesConfig, moves_of
 
 INVALID = 20.0
 LEAST = 1e-12

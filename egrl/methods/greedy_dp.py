@@ -35,12 +35,11 @@ from egrl.core.archive import Proposals, proposals
 from egrl.core.contracts import GENERATION
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, serves_all
-from egrl.methods.moves import moves_of
 from hwsim.keys import REPAIR, SAMPLE
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasDerivation, RuledDerivation
-from population.moves import MovesConfig
+from population.moves import MovesConfig, moves_of
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from typing_extensions import Doc
 from egrl.core.contracts import GENERATION
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
-from egrl.methods.credit import PROFILE_MODEL, TWIN, Member
 from egrl.methods.egrl.algorithm2 import Algorithm2
 from egrl.methods.egrl.config import (
     PAPER_LEARNER,
@@ -32,11 +31,11 @@ from egrl.methods.egrl.config import (
     PolicyConfig,
     RankLearnerConfig,
 )
-from egrl.methods.egrl.first_population import Parts
+from egrl.methods.egrl.parts import Parts
 from egrl.methods.egrl.ranking import names_choices, network_of, ranking_of
-from egrl.methods.portfolio import Entrant, Portfolio
-from egrl.methods.profile_model.choice import learnable, profile_model_of
-from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.portfolio import PROFILE_MODEL, TWIN, Entrant, Member, Portfolio
+from egrl.methods.profile_model.accesses import learnable
+from egrl.methods.profile_model.contract import ProfileModelConfig
 from hwsim.problem import Problem
 from policies.network import AUTO
 from population.config import EvolutionConfig
@@ -148,7 +147,7 @@ def members(context: Context, config: PortfolioConfig) -> list[Entrant]:
 
 
 def _profile_model(context: Context, settings: ProfileModelConfig) -> Member:
-    from egrl.methods.profile_model.member import ProfileModelMember  # as the twin
+    from egrl.methods.profile_model.member import ProfileModelMember, profile_model_of  # as the twin
 
     model = profile_model_of(context.problems[0], settings)
     assert model is not None

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from egrl.core import typed_tables
-from egrl.core.version import versions
 from egrl.methods.twin.data import gather
 from egrl.methods.twin.inference import Beliefs, fit
 from egrl.report.explaining import TWIN
 from egrl.runs.past_run import Evaluations, PastRun, course_of
-from egrl.runs.summary import members_text
+from egrl.runs.summary import members_text, versions
 from egrl.runs.text import about_of, counted
 from hwsim.capabilities import HasModel
 from hwsim.family import Family, HasFamily

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -179,16 +179,21 @@ class RunConfig:
 
 
 def resolve(
-    options: RunOptions,
+    given: Mapping[str, Any],
     settings: Sequence[str] = (),
     preset: str = "",
     definition: MethodDefinition | None = None,
     built: bool = False,
+    method_settings: Any = None,
 ) -> RunConfig:
-    """Options, preset and `--set` settings as one typed config. InputError if one is wrong.
+    """Options by name, preset and `--set` settings as one typed config: here all of them are checked, once.
 
     `definition` is the method, unless it is a registered one. `built`: the problem is an object, and has its settings.
+    `method_settings`: an object with those of the method, in the place of its defaults.
+
+    InputError if something is wrong.
     """
+    options = typed_tables.build(RunOptions, given, typed_tables.FLAGS)
     entry = None if built else find_problem(options.problem)
     taken = entry.choose(bool(options.evaluator)) if entry and options.method == AUTO else None
     if taken or options.method in ("", AUTO):
@@ -199,21 +204,7 @@ def resolve(
     if preset not in ("", "paper"):
         raise InputError(f"--preset: expected paper, found {preset!r}")
     tables = typed_tables.parse_set(settings)
-    if tables["evaluator"] and not options.evaluator:
-        raise InputError(
-            f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
-        )
-    limited = options.requests is not None or options.budget() or "repeats" in tables["evaluator"]
-    unlimited = bool(options.evaluator) and not limited
-    if unlimited:
-        options = replace(options, requests=DEFAULT)
-    counted = settings_of_requests(options.requests) if options.requests is not None else {}
-    evaluator = typed_tables.build(EvaluatorConfig, counted | tables["evaluator"], "--set evaluator")
-    if options.requests is not None:
-        evals = _in_evaluations(options, evaluator)
-        if not unlimited:  # else whoever begins the search says so, once there is a board
-            warnings.warn(Notice(words_of_requests(options.requests, evals, options.method)), stacklevel=2)
-        options = replace(options, evals=evals, requests=None)
+    options, evaluator = _measuring(options, tables["evaluator"])
     paper = preset == "paper"
     if not options.chip and problem is not None:
         options = replace(options, chip=problem.chips()[0])
@@ -221,17 +212,39 @@ def resolve(
         raise InputError("--set problem: expected no settings of a problem that is an object, found some")
     if not options.start:
         options = replace(options, start="cold" if paper else "compiler")
+    check_options(options)
+    first, where = (method.paper if paper else {}), "--set method"
+    if method_settings is not None:
+        first, where = typed_tables.dotted_keys(typed_tables.plain_table(method_settings)), "method"
     resolved = RunConfig(
-        check_options(options),
+        options,
         problem
         and typed_tables.build(
             problem.config, (problem.paper if paper else {}) | tables["problem"], "--set problem"
         ),
-        typed_tables.build(method.config, (method.paper if paper else {}) | tables["method"], "--set method"),
+        typed_tables.build(method.config, first | tables["method"], where),
         evaluator,
     )
     typed_tables.check_code(resolved.method)
     return resolved
+
+
+def _measuring(options: RunOptions, settings: dict[str, Any]) -> tuple[RunOptions, EvaluatorConfig]:
+    """The options, with a budget in requests as one in evaluations, and the settings of the evaluator."""
+    if settings and not options.evaluator:
+        raise InputError(f"--set evaluator.{next(iter(settings))}: expected --evaluator, found none")
+    limited = options.requests is not None or options.budget() or "repeats" in settings
+    unlimited = bool(options.evaluator) and not limited
+    if unlimited:
+        options = replace(options, requests=DEFAULT)
+    counted = settings_of_requests(options.requests) if options.requests is not None else {}
+    evaluator = typed_tables.build(EvaluatorConfig, counted | settings, "--set evaluator")
+    if options.requests is None:
+        return options, evaluator
+    evals = _in_evaluations(options, evaluator)
+    if not unlimited:  # else whoever begins the search says so, once there is a board
+        warnings.warn(Notice(words_of_requests(options.requests, evals, options.method)), stacklevel=3)
+    return replace(options, evals=evals, requests=None), evaluator
 
 
 def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> int:
@@ -261,19 +274,17 @@ def share_of(until_gap: str) -> float | None:
     )
 
 
-def check_options(options: RunOptions) -> RunOptions:
-    """The options, or InputError naming the flag, what was expected and what was found."""
+def check_options(options: RunOptions) -> None:
+    """InputError that names the flag, what was expected and what was found, if options do not fit together."""
     Budget.of(options.budget())
     if not options.workload:
         raise InputError(f"--workload: expected {find_problem(options.problem).workloads}, found none")
-    options = typed_tables.build(RunOptions, typed_tables.plain_table(options), typed_tables.FLAGS)
     _check_executor(options)
     if share_of(options.until_gap) is not None and options.until_gap and options.evaluator:
         raise InputError(
-            f"--until-gap {options.until_gap}: expected no --evaluator: a bound is the chip file's model's, and says"
+            f"--until-gap {options.until_gap}: expected no --evaluator: a bound is the chip's model's, and says"
             " nothing of what a board measures"
         )
-    return options
 
 
 def _check_executor(options: RunOptions) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,7 @@ def _words(options: Mapping[str, Any]) -> list[str]:
 
 def larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
     """The options of a resumed run; InputError where the new budget is not of the old kind and at least as large."""
+    changed = typed_tables.build(RunOptions, typed_tables.plain_table(options) | given, typed_tables.FLAGS)
     old = _budget_of(options)
     new = {k: given[k] for k in BUDGETS if k in given}
     for key, value in new.items():
@@ -132,7 +133,8 @@ def larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
     if bool(given.get("evaluator", options.evaluator)) != bool(options.evaluator):
         measured = "an evaluator" if options.evaluator else "none: the model measured this run"
         raise InputError(f"--evaluator: expected {measured}, found {given['evaluator']!r}")
-    return replace(options, **given)
+    config.check_options(changed)
+    return changed
 
 
 def _budget_of(options: RunOptions) -> dict[str, Any]:
@@ -184,7 +186,7 @@ def resolve_again(
     check_no_other(own["method"], settings)
     check_settings(own["method"], settings, where, ["egrl", "run", "--resume", str(folder)])
     typed_tables.check_code(own["method"])
-    return RunConfig(config.check_options(options), **own)
+    return RunConfig(options, **own)
 
 
 def options_of_file(
@@ -197,7 +199,7 @@ def options_of_file(
     """
     tables = config.read_toml(read_text(file, "a config file (config.toml of a run)"), file)
     old = typed_tables.build(RunOptions, tables["run"], f"{file}: run")
-    options = {key: value for key, value in asdict(old).items() if value is not None}
+    options = typed_tables.plain_table(old)
     if any(key in given for key in (*BUDGETS, REQUESTS)):
         options = {key: value for key, value in options.items() if key not in BUDGETS}
     if given.get("executor") == "local":  # the address was the old executor's
@@ -206,7 +208,7 @@ def options_of_file(
         options |= {"chip": "", "method": ""}
     options |= given
     again = ["egrl", "run", "--config", file, *(word for setting in settings for word in ("--set", setting))]
-    check_named(typed_tables.build(RunOptions, options, "options"), given, file, again)
+    check_named(replace(old, **options), given, file, again)
     entry = problems.find_problem(options["problem"])
     options["method"] = options["method"] or entry.method
     kinds = {

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import platform
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
@@ -13,15 +16,14 @@ import numpy as np
 from annotated_types import Len
 from typing_extensions import TypedDict
 
+from egrl import core
 from egrl.core.archive import Archive
 from egrl.core.contracts import GENERATION, Budget
 from egrl.core.loop import Champion, SearchState
 from egrl.core.typed_tables import Count, Number, Positive, Printable, check_document
-from egrl.core.version import versions
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.text import (
-    FINDERS,
     OPTIMAL,
     PROVED,
     TABLE,
@@ -33,6 +35,7 @@ from egrl.runs.text import (
     cost_text,
     counted,
     distance,
+    found_by,
     percent_up,
     reward_up,
     rule_text,
@@ -48,6 +51,8 @@ from workloads.json_text import check_characters, judge, parse_document, parse_o
 
 KIND = "summary"
 VERSION = 1
+COUNTED = ("numpy", "numba", "scipy", "torch")
+"""Packages whose versions may change a run's numbers."""
 
 
 class _Rule(TypedDict):
@@ -70,6 +75,7 @@ class _Best(TypedDict):
     unit: NotRequired[Printable]
     bound_by: NotRequired[dict[str, Number] | None]
     is_baseline: NotRequired[bool]
+    untaught: NotRequired[bool]
 
 
 class _Sooner(TypedDict):
@@ -129,6 +135,18 @@ def end_of(state: SearchState, budget: Budget, evaluations: int, near: bool, sto
         return METHOD
     spent = not stopped if budget.evaluations is None else evaluations >= budget.evaluations
     return BUDGET if spent else USER
+
+
+def versions() -> dict[str, str]:
+    """Of egrl, Python and those of `COUNTED` that this process has loaded, by name."""
+    found = {"egrl": core.VERSION, "python": platform.python_version()}
+    for name in COUNTED:
+        if name in sys.modules:
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:  # loaded from a folder that was not installed
+                found[name] = str(getattr(sys.modules[name], "__version__", "unknown"))
+    return found
 
 
 def summarise(
@@ -206,6 +224,7 @@ def _best(problem: Problem, champion: Champion, measured: bool) -> dict[str, Any
         "source": champion.source,
         "evaluation": champion.ticket,
         **({} if shares is None else {"bound_by": shares}),
+        **({"untaught": True} if champion.untaught else {}),
         **({"is_baseline": True} if _is_baseline(problem, champion.mapping) else {}),
     }
 
@@ -279,7 +298,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     costs = f"{cost_text(best['cost'], unit, 1)} instead of {cost_text(baseline['cost'], unit, 1)}"
     lines = [
         f"{head} {compared(best['speedup'], baseline_text(about, baseline.get('rule', '')), unit)}",
-        f"{costs}, {FINDERS.get(best['source'], 'found by ' + best['source'])}",
+        f"{costs}, {found_by(best)}",
         _interval(summary),
         verdict(summary),
         distance(summary["gap"]),

@@ -77,14 +77,29 @@ def compared(speedup: float, baseline: str, unit: str = SECONDS) -> str:
 
 
 FINDERS = {
-    "network": "found by the population",
-    "boltzmann": "found by the population",
+    "network": "found by a network",
+    "boltzmann": "found by a chromosome",
     "learner": "found by the learner",
     "profile_model": "found by the profile model",
     "twin": "found by the twin",
     "start": "the start mapping itself",
 }
 """What texts say of the source of a mapping; of others, that they found it."""
+UNTAUGHT = {
+    "network": "a network of the first generation",
+    "boltzmann": "a chromosome of the first generation",
+    "learner": "the learner's first network",
+    "profile_model": "a heuristic, a shipped ranking or a random draw",
+}
+"""What they say where it was proposed before any result was known."""
+
+
+def found_by(best: Mapping[str, Any]) -> str:
+    """Who found the best mapping, and whether anything was learned before."""
+    source = best["source"]
+    if best.get("untaught") and source in UNTAUGHT:
+        return f"found by {UNTAUGHT[source]}, before anything was learned"
+    return FINDERS.get(source, f"found by {source}")
 
 
 def advice(summary: Mapping[str, Any], layout: str = "") -> str:
@@ -230,7 +245,8 @@ def _gain(document: Mapping[str, Any]) -> str:
     limit = f"proven limit {ratio_text(1.0 + most, up=True)}"
     if abs(gap) <= OPTIMAL:
         return f"{limit}, which the best mapping reaches{_of_the_time(best)}"
-    part = "nothing" if found <= 0 else _down(found)
+    # Rounded as the speedup is, so that "1.0100x" and "1.00%" stand together; a limit is rounded up.
+    part = "nothing" if found <= 0 else f"{found:.2%}"
     if most < LITTLE:
         what = "placement" if about.place == "memory" else "another mapping"
         limit = f"{limit}: {what} can gain at most {percent_up(most)} over {baseline_name} here"
@@ -275,11 +291,6 @@ def distance(gap: float | None) -> str:
 def percent_up(share: float) -> str:
     """A share as percent, rounded up to two digits, so that "within" holds."""
     return f"{math.ceil(share * 1e4 - 1e-9) / 1e2:.2f}%"
-
-
-def _down(share: float) -> str:
-    """A share as percent, rounded down, so that it is not above one that is rounded up."""
-    return f"{math.floor(share * 1e4 + 1e-9) / 1e2:.2f}%"
 
 
 PLAYS = 200

@@ -58,6 +58,7 @@ def test_names_and_objects_are_searched_alike_and_nothing_is_left():
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig())
     assert same(by_name, egrl.search(problem, method=AnnealingConfig(), evals=60))
     other = egrl.search(problem, method=AnnealingConfig(t0=0.5), evals=60)
+    assert same(other, egrl.search(problem, method=AnnealingConfig(), settings=["method.t0=0.5"], evals=60))
     assert not same(by_name, other)
     assert same(other, egrl.search("alexnet", method="annealing", settings=["method.t0=0.5"], evals=60))
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from egrl.core.method import Context
 from egrl.methods.egrl.config import LearnerConfig
-from egrl.methods.egrl.learner import LEARNER_SOURCE, finite
+from egrl.methods.egrl.parts import LEARNER_SOURCE, finite
 from egrl.methods.egrl.ranking import Ranking
 from egrl.methods.rank.gradient import Draws, ScoreGradient, regret, relative_cost
 from hwsim.problem import Keys, Mapping16

@@ -16,6 +16,8 @@ from hwsim.problem import Floats, Problem
 Ints = NDArray[np.int64]
 MOST_GROUPS = 32
 """Of more different values, the first feature of a node does not say what kind of op it is."""
+MOST_TERMS = 6000
+"""Of a block, for a model of terms: what is learned is inverted, which takes the cube of their number."""
 
 
 class Accesses(NamedTuple):
@@ -69,6 +71,14 @@ def readable(problem: Problem) -> TypeGuard[Readable]:
         return False
     counts = problem.space.num_choices[problem.space.live]
     return bool((problem.parts.node >= 0).any()) and bool((counts == len(problem.memories())).all())
+
+
+def learnable(problem: Problem) -> bool:
+    """True if a profile model can learn the problem: its parts are times of ops, or sums of terms that are not many."""
+    if readable(problem):
+        return True
+    terms = problem.parts.terms if isinstance(problem, HasParts) else None
+    return terms is not None and bool(np.bincount(terms.block).max() <= MOST_TERMS)
 
 
 def read_accesses(problem: Readable) -> Accesses:

@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 
 from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context
-from egrl.methods.credit import PROFILE_MODEL, Member, RoundShare
 from egrl.methods.placed import placed_by_rules
-from egrl.methods.profile_model.choice import Belief, ProfileModel
+from egrl.methods.portfolio import PROFILE_MODEL, Member, RoundShare
+from egrl.methods.profile_model.accesses import learnable, readable
+from egrl.methods.profile_model.contract import Belief, ProfileModel, ProfileModelConfig
 from egrl.methods.profile_model.data import Measured
+from hwsim.capabilities import HasParts
 from hwsim.family import HasFamily
 from hwsim.keys import SAMPLE
 from hwsim.mappings import repair, sample_uniformly
-from hwsim.problem import Evaluation, Floats, Mapping16, Status
+from hwsim.problem import Evaluation, Floats, Mapping16, Problem, Status
 
 PAUSE_S = 1.0
 """How long it thinks at a time."""
@@ -52,6 +54,21 @@ REPEATS, ENOUGH = 3, 4
 least so many."""
 
 Thought = tuple[Mapping16, Floats, Belief]
+
+
+def profile_model_of(problem: Problem, config: ProfileModelConfig) -> ProfileModel | None:
+    """The profile model of op times or of terms, whichever the problem's parts are; None if it is not `learnable`."""
+    if not learnable(problem):
+        return None
+    if readable(problem):
+        from egrl.methods.profile_model.op_times import OpTimesModel
+
+        return OpTimesModel(problem, config)
+    from egrl.methods.profile_model.terms import TermsModel
+
+    assert isinstance(problem, HasParts)
+    assert problem.parts.terms is not None
+    return TermsModel(problem.parts, problem.parts.terms, len(problem.space.nodes), config)
 
 
 class ProfileModelMember(Member):

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from egrl.core.archive import Archive
 from egrl.methods.profile_model.accesses import Readable, node_features, read_accesses
-from egrl.methods.profile_model.config import ProfileModelConfig
-from egrl.methods.profile_model.context import Work, fitted, search
+from egrl.methods.profile_model.contract import ProfileModelConfig
 from egrl.methods.profile_model.data import Measured, gather
 from egrl.methods.profile_model.local_search import anneal
-from egrl.methods.profile_model.model import OpTimes, Parameters, Profiled, draw
+from egrl.methods.profile_model.model import OpTimes, Parameters, Profiled, Work, draw, fitted, search
 from egrl.methods.profile_model.residual import Residual
 from hwsim.problem import Floats, Mapping16
 
@@ -83,7 +82,7 @@ class Learned:
 
 
 class OpTimesModel:
-    """Op times as a `egrl.methods.profile_model.choice.ProfileModel`."""
+    """Op times as a `egrl.methods.profile_model.contract.ProfileModel`."""
 
     least = LEAST
     longer = 3.0

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import linalg, optimize, sparse
 
 from egrl.core.archive import Archive
-from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.contract import ProfileModelConfig
 from egrl.methods.profile_model.data import NOTHING_S, Measured, gather
 from egrl.methods.profile_model.op_times import GROWTH, LEAST_BATCH, kinds_of
 from hwsim.capabilities import Parts, Terms
@@ -155,7 +155,7 @@ def _tails(off: Floats, heavy: NDArray[np.bool_]) -> tuple[float, Floats]:
 
 
 class TermsModel:
-    """Terms as a `egrl.methods.profile_model.choice.ProfileModel`."""
+    """Terms as a `egrl.methods.profile_model.contract.ProfileModel`."""
 
     least = LEAST
     longer = 1.25  # as with noise: whether it may rest longer was not measured

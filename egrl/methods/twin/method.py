@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
-from egrl.methods.credit import TWIN, Member, RoundShare
+from egrl.methods.portfolio import TWIN, Member, RoundShare
 from egrl.methods.twin.data import averaged
 from egrl.methods.twin.proposer import TOP, Proposer, TwinConfig, unique_rows
 from hwsim.family import HasFamily
@@ -48,7 +48,7 @@ class Twin(Method):
 
     ahead = 1
     on_a_model = (
-        "no --evaluator: the chip file's model takes the place of a board, which only shows how the twin works;"
+        "no --evaluator: the chip's model takes the place of a board, which only shows how the twin works;"
         " --method exact solves a model itself"
     )
 

@@ -10,8 +10,8 @@ from commands import refuse
 from edge_subjects import PROBLEMS
 from egrl.cli.listing import entries
 from egrl.cli.main import main
-from egrl.methods.profile_model.choice import profile_model_of
-from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.contract import ProfileModelConfig
+from egrl.methods.profile_model.member import profile_model_of
 from egrl.problems import find_problem
 from egrl_edge.banks.problem import BanksConfig
 

@@ -48,7 +48,7 @@ def test_a_run_says_what_was_taken_and_keeps_it(tmp_path, capsys):
         str(out),
     ]
     assert main(argv) == 0
-    said = "egrl: --method auto: exact, since no board measures, and the chip file's model can be solved\n"
+    said = "egrl: --method auto: exact, since no board measures, and the chip's model can be solved\n"
     assert capsys.readouterr().err.count(said) == 1
     assert '\nmethod = "exact"\n' in (out / "config.toml").read_text()
     assert json.loads((out / "summary.json").read_text())["method"] == "exact"
@@ -111,8 +111,8 @@ def test_a_search_is_asked_for_by_settings_a_preset_or_a_budget(left, monkeypatc
     """Without the runs: what is resolved."""
     taken = []
 
-    def resolved(options, *rest):
-        taken.append(options.method)
+    def resolved(given, *rest):
+        taken.append(given.get("method", ""))
         raise InputError("enough")
 
     monkeypatch.setattr(api, "resolve", resolved)

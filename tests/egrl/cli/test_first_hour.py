@@ -48,5 +48,5 @@ def test_a_twin_without_a_board_says_what_that_is_for(method, tmp_path, capsys):
     argv = ["run", "--workload", "alexnet", "--method", method, "--evals", "2", "--out"]
     for quiet in ([], ["--quiet"]):
         assert main([*argv, str(tmp_path / f"r{len(quiet)}"), *quiet]) == 0
-        said = "no --evaluator: the chip file's model takes the place of a board" in capsys.readouterr().err
+        said = "no --evaluator: the chip's model takes the place of a board" in capsys.readouterr().err
         assert said == (method == "twin" and not quiet)

@@ -11,7 +11,7 @@ from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
-from egrl.methods.egrl.first_population import Parts, first_population
+from egrl.methods.egrl.parts import Parts, first_population
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Status
 from policies.network import NetworkConfig

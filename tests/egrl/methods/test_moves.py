@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from egrl.methods import moves as shared
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
+from population import moves as shared
 from population.moves import KINDS, MovesConfig
 from workloads.load import load
 

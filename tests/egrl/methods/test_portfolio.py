@@ -14,9 +14,8 @@ from egrl.core import typed_tables
 from egrl.core.archive import START, Archive, Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.methods import find_method
-from egrl.methods.credit import Member, RoundShare
 from egrl.methods.egrl.algorithm2 import Algorithm2
-from egrl.methods.portfolio import Entrant, Portfolio
+from egrl.methods.portfolio import Entrant, Member, Portfolio, RoundShare
 from egrl.runs.summary import sentence
 from hwsim.problem import Evaluation
 from subjects import SMALL

@@ -21,7 +21,7 @@ from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.methods.named import EgrlConfig, build
 from egrl.methods.portfolio import Portfolio
-from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.contract import ProfileModelConfig
 from egrl.methods.twin import method as twin_method
 from egrl.methods.twin.method import Judged, TwinMember
 from egrl.methods.twin.proposer import TwinConfig

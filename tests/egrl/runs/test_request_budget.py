@@ -12,7 +12,7 @@ import pytest
 import egrl
 from egrl.measure.config import EvaluatorConfig
 from egrl.runs import config
-from egrl.runs.config import RunOptions, resolve
+from egrl.runs.config import resolve
 from workloads.errors import InputError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "boards.md").read_text(encoding="utf-8")
@@ -30,7 +30,7 @@ class Noisy:
         return float(1e-3 * (2.0 - sram) * np.exp(self.noise * self.rng.normal()))
 
 
-OPTIONS = RunOptions(workload="alexnet", method="annealing", evaluator="board")
+OPTIONS = {"workload": "alexnet", "method": "annealing", "evaluator": "board"}
 
 
 def search(board: Noisy, **options) -> egrl.Result:

@@ -132,7 +132,7 @@ def test_a_run_ends_with_how_few_changes_bring_how_much():
     few, of = (int(last.split()[k]) for k in (6, 8))
     assert 0 < few <= of / 3
     measured = changes_hint(Result(problem, {**ended, "evaluator": {}}, best, Path("runs/r")))
-    assert measured == "next: egrl simplify runs/r says which changes matter, by the chip file's model"
+    assert measured == "next: egrl simplify runs/r says which changes matter, by the chip's model"
     assert changes_hint(Result(problem, {"best": None}, None, Path("runs/r"))) == ""
     assert changes_hint(Result(problem, {"best": {"speedup": 1.0}}, best, Path("runs/r"))) == ""
 
@@ -176,11 +176,11 @@ def test_of_a_run_on_a_board_the_model_chooses_and_a_command_that_measures_is_pr
     argv = ["run", "--workload", "resnet18", "--chip", "npu", "--method", "annealing", "--start", "rules"]
     board = f"{sys.executable} {script}"
     assert main([*argv, "--evaluator", board, "--requests", "40", "--out", str(out)]) == 0
-    said = f"next: egrl simplify {out} says which changes matter, by the chip file's model"
+    said = f"next: egrl simplify {out} says which changes matter, by the chip's model"
     assert capsys.readouterr().out.splitlines()[-1] == said
     assert main(["simplify", str(out), "--evals", "600"]) == 0
     printed = capsys.readouterr().err
-    assert "by the chip file's model, not measured; on the board: egrl run" in printed
+    assert "by the chip's model, not measured; on the board: egrl run" in printed
     command = shlex.split(printed[printed.index("egrl run") :])
     assert main([*command[1:], "--out", str(tmp_path / "measured")]) == 0
     assert read_summary(tmp_path / "measured")["best"]["source"] == "start"

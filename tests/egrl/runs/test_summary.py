@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import egrl
-from egrl.core.version import VERSION
 from egrl.report.searching import settings
 from egrl.runs.past_run import PastRun
 from egrl.runs.summary import sentence
@@ -34,11 +33,37 @@ def summary(**changes: Any) -> dict[str, Any]:
 def test_the_sentence_says_what_was_found_and_how_far_it_is_from_the_best_possible():
     assert sentence(summary(), "runs/r").splitlines() == [
         "w on c, m: 1.25x faster than the compiler",
-        "80.0 us instead of 100.0 us, found by the population",
+        "80.0 us instead of 100.0 us, found by a network",
         "within 1.23% of the best possible",
         "2 generations, 42 evaluations, 3 s",
         "run folder: runs/r",
     ]
+
+
+def test_what_was_proposed_before_any_result_is_not_said_to_be_learned():
+    early = {"speedup": 1.25, "cost": 80e-6, "untaught": True}
+    for source, words in (
+        (
+            "profile_model",
+            "found by a heuristic, a shipped ranking or a random draw, before anything was learned",
+        ),
+        ("boltzmann", "found by a chromosome of the first generation, before anything was learned"),
+        ("exact", "found by exact"),
+        ("start", "the start mapping itself"),
+    ):
+        assert sentence(summary(best={**early, "source": source}), "r").splitlines()[1].endswith(f", {words}")
+
+
+@pytest.mark.parametrize("method", ["ea", "annealing"])
+def test_a_search_knows_whether_its_best_was_proposed_before_it_had_results(method):
+    search = egrl.Search("alexnet", method=method, start="compiler", seed=0)
+    batch = search.ask()
+    search.tell(batch, [1.0] * len(batch))  # the start
+    assert "untaught" not in search.result().summary["best"]
+    for seconds, untaught in ((0.9, True), (0.8, False)):  # a first round, and one that follows from it
+        batch = search.ask()
+        search.tell(batch, [seconds] * len(batch))
+        assert search.result().summary["best"].get("untaught", False) == untaught
 
 
 RULES = {"cost": 100e-6, "rule": "first", "best_rule": {"name": "last", "cost": 80e-6, "of": 12}}
@@ -207,7 +232,7 @@ def test_a_best_that_is_the_baselines_own_mapping_is_said_to_be_it(tmp_path):
 def test_a_run_says_what_it_was_made_with(tmp_path):
     result = egrl.search("alexnet", method="random", gens=1, bound_seconds=0.0, out=tmp_path / "r")
     found = json.loads((tmp_path / "r" / "summary.json").read_text())["versions"]
-    assert found["egrl"] == VERSION
+    assert found["egrl"] == egrl.__version__
     assert found["numpy"] == np.__version__
     assert result.summary["versions"] == found
     (page,) = [s for s in settings(PastRun.read(tmp_path / "r")) if s.title == "How it was made"]

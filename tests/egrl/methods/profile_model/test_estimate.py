@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.contract import ProfileModelConfig
 from egrl.methods.profile_model.data import Measured
 from egrl.methods.profile_model.op_times import Belief, OpTimesModel
 from hwsim.nnpi.chip import load_chip

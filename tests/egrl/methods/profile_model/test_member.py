@@ -18,10 +18,9 @@ from egrl.methods.placed import placed_by_rules
 from egrl.methods.portfolio import Portfolio
 from egrl.methods.profile_model import member as own
 from egrl.methods.profile_model.accesses import read_accesses
-from egrl.methods.profile_model.choice import profile_model_of
-from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.contract import ProfileModelConfig
 from egrl.methods.profile_model.data import NOISE, gather
-from egrl.methods.profile_model.member import ProfileModelMember
+from egrl.methods.profile_model.member import ProfileModelMember, profile_model_of
 from egrl.methods.profile_model.op_times import SEARCHES, OpTimesModel, _packed, kinds_of
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.nnpi.chip import load_chip

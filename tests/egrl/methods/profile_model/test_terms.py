@@ -11,9 +11,9 @@ from scipy import sparse
 
 import egrl
 from egrl.methods.profile_model import terms
-from egrl.methods.profile_model.choice import profile_model_of
-from egrl.methods.profile_model.config import ProfileModelConfig
+from egrl.methods.profile_model.contract import ProfileModelConfig
 from egrl.methods.profile_model.data import NOTHING_S, Measured
+from egrl.methods.profile_model.member import profile_model_of
 from egrl.methods.profile_model.op_times import OpTimesModel
 from egrl.methods.profile_model.terms import PART_NOISE, Belief, Blocks, TermsModel
 from egrl.problems import build_problem

@@ -1,24 +1,48 @@
-"""Which profile model learns a problem, and what all of them are asked."""
+"""What every profile model is asked, and its settings."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.core.archive import Archive
-from egrl.methods.profile_model.accesses import readable
-from egrl.methods.profile_model.config import ProfileModelConfig
-from hwsim.capabilities import HasParts
-from hwsim.problem import Floats, Mapping16, Problem
+from hwsim.problem import Floats, Mapping16
 
 if TYPE_CHECKING:
     from egrl.methods.profile_model.data import Measured
 
-MOST_TERMS = 6000
-"""Of a block, for a model of terms: what is learned is inverted, which takes the cube of their number."""
+
+@dataclass(frozen=True)
+class ProfileModelConfig:
+    """Settings of the profile model."""
+
+    use: Annotated[
+        Literal["auto", "off"],
+        Doc(
+            '"auto": it takes turns with population and learner where evaluations have profiles of ops that'
+            ' lie in memories, or parts that are sums of terms; "off": it does not'
+        ),
+    ] = "auto"
+    proposals: Annotated[int, Ge(1), Doc("mappings per batch, fewer while it has few data")] = 8
+    first: Annotated[
+        int,
+        Ge(0),
+        Doc("random mappings that are measured first, beside the problem's rules; more if the rules are few"),
+    ] = 4
+    steps: Annotated[int, Ge(1), Doc("steps per op of each local search on the learned model")] = 80
+    most: Annotated[
+        int,
+        Ge(16),
+        Doc(
+            "most mappings that it learns from: the best for one half, an even choice of the rest for the other"
+        ),
+    ] = 96
 
 
 class Belief(Protocol):
@@ -66,26 +90,3 @@ class ProfileModel(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-
-
-def learnable(problem: Problem) -> bool:
-    """True if a profile model can learn the problem: its parts are times of ops, or sums of terms that are not many."""
-    if readable(problem):
-        return True
-    terms = problem.parts.terms if isinstance(problem, HasParts) else None
-    return terms is not None and bool(np.bincount(terms.block).max() <= MOST_TERMS)
-
-
-def profile_model_of(problem: Problem, config: ProfileModelConfig) -> ProfileModel | None:
-    """The profile model of op times or of terms, whichever the problem's parts are; None if it is not `learnable`."""
-    if not learnable(problem):
-        return None
-    if readable(problem):
-        from egrl.methods.profile_model.op_times import OpTimesModel
-
-        return OpTimesModel(problem, config)
-    from egrl.methods.profile_model.terms import TermsModel
-
-    assert isinstance(problem, HasParts)
-    assert problem.parts.terms is not None
-    return TermsModel(problem.parts, problem.parts.terms, len(problem.space.nodes), config)
