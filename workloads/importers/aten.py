@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from workloads.importers.aten_products import CHAINS, MAYBE, PACKED, SIZES, chain, sizes
+from workloads.importers.aten_products import CHAINS, CONTRACTIONS, MAYBE, PACKED, chain, sizes
 from workloads.importers.ir import Node, Tensor
 from workloads.importers.vocabulary import RECURRENT
 
@@ -35,52 +35,39 @@ class Call:
 
 _ALIASES = {
     "Identity": "alias detach contiguous dropout lift positive requires_grad resolve_conj",
-    "Reshape": (
-        "view reshape flatten unflatten squeeze unsqueeze expand expand_as view_as "
-        "broadcast_to reshape_as _reshape_alias view_as_real view_as_complex ravel"
-    ),
-    "Select": (
-        "slice select narrow split split_with_sizes chunk unbind tensor_split unfold "
-        "unsafe_chunk unsafe_split diagonal as_strided real imag hsplit vsplit"
-    ),
+    "Reshape": """view reshape flatten unflatten squeeze unsqueeze expand expand_as view_as broadcast_to
+        reshape_as _reshape_alias view_as_real view_as_complex ravel""",
+    "Select": """slice select narrow split split_with_sizes chunk unbind tensor_split unfold unsafe_chunk
+        unsafe_split diagonal as_strided real imag hsplit vsplit""",
     "Transpose": "permute transpose t numpy_T movedim moveaxis swapaxes swapdims adjoint mT",
 }
 """ONNX's op -> ops of ATen that are the same, and share the memory of their first argument, or may do so."""
 
 _NAMES = {
-    "Identity": (
-        "clone lift_fresh_copy lift_fresh native_dropout alpha_dropout feature_dropout feature_alpha_dropout"
-    ),
+    "Identity": """clone lift_fresh_copy lift_fresh native_dropout alpha_dropout feature_dropout
+        feature_alpha_dropout""",
     "BitCast": "_convert_weight_to_int4pack _convert_weight_to_int4pack_for_cpu _dyn_quant_pack_4bit_weight",
     "Reshape": "_unsafe_view getitem atleast_1d atleast_2d atleast_3d",
-    "Conv": (
-        "conv1d conv2d conv3d convolution _convolution convolution_overrideable _slow_conv2d_forward "
-        "thnn_conv2d slow_conv3d conv_depthwise3d _conv_depthwise2d slow_conv_dilated2d mkldnn_convolution"
-    ),
+    "Conv": """conv1d conv2d conv3d convolution _convolution convolution_overrideable _slow_conv2d_forward
+        thnn_conv2d slow_conv3d conv_depthwise3d _conv_depthwise2d slow_conv_dilated2d mkldnn_convolution""",
     "ConvTranspose": "conv_transpose1d conv_transpose2d conv_transpose3d",
     "DeformConv": "torchvision.deform_conv2d.default",
-    "Gemm": "linear addmm",
-    "MatMul": "baddbmm addbmm matmul linalg_matmul mm bmm mv addmv dot vdot _sparse_mm smm",
+    "Gemm": "linear addmm _addmm_activation _weight_int8pack_mm",
+    "MatMul": "baddbmm addbmm matmul linalg_matmul mm bmm mv addmv dot vdot _sparse_mm smm _int_mm _scaled_mm",
     "LSTM": "lstm_cell lstm",
     "GRU": "gru_cell gru",
     "RNN": "rnn_tanh_cell rnn_relu_cell rnn_tanh rnn_relu",
     "Einsum": "einsum",
-    "Attention": (
-        "scaled_dot_product_attention _scaled_dot_product_flash_attention "
-        "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention "
-        "_scaled_dot_product_fused_attention _scaled_dot_product_math_attention "
-        "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math "
-        "higher_order.flex_attention"
-    ),
+    "Attention": """scaled_dot_product_attention _scaled_dot_product_flash_attention
+        _scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention
+        _scaled_dot_product_fused_attention _scaled_dot_product_math_attention
+        _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math
+        higher_order.flex_attention""",
     "Gather": "embedding embedding_bag _embedding_bag _embedding_bag_forward_only",
-    "GatherElements": (
-        "index_select index gather take roll flip fliplr flipud rot90 channel_shuffle "
-        "native_channel_shuffle im2col col2im masked_select nonzero take_along_dim"
-    ),
-    "BatchNormalization": (
-        "batch_norm _native_batch_norm_legit_no_training native_batch_norm _native_batch_norm_legit "
-        "_native_batch_norm_legit_functional cudnn_batch_norm"
-    ),
+    "GatherElements": """index_select index gather take roll flip fliplr flipud rot90 channel_shuffle
+        native_channel_shuffle im2col col2im masked_select nonzero take_along_dim""",
+    "BatchNormalization": """batch_norm _native_batch_norm_legit_no_training native_batch_norm
+        _native_batch_norm_legit _native_batch_norm_legit_functional cudnn_batch_norm""",
     "LayerNormalization": "layer_norm native_layer_norm",
     "GroupNormalization": "group_norm native_group_norm",
     "InstanceNormalization": "instance_norm",
@@ -88,10 +75,8 @@ _NAMES = {
     "Softmax": "softmax _softmax _safe_softmax softmin",
     "LogSoftmax": "log_softmax _log_softmax",
     "Relu": "relu relu_",
-    "Clip": (
-        "relu6 hardtanh clamp clamp_min clamp_max clip nan_to_num fake_quantize_per_tensor_affine "
-        "fake_quantize_per_channel_affine"
-    ),
+    "Clip": """relu6 hardtanh clamp clamp_min clamp_max clip nan_to_num fake_quantize_per_tensor_affine
+        fake_quantize_per_channel_affine""",
     "Swish": "silu glu",
     "LeakyRelu": "leaky_relu rrelu rrelu_with_noise",
     "PRelu": "prelu",
@@ -114,32 +99,22 @@ _NAMES = {
     "Less": "lt less",
     "LessOrEqual": "le less_equal",
     "Cast": "to _to_copy type_as copy",
-    "ScatterElements": (
-        "slice_scatter select_scatter diagonal_scatter as_strided_scatter scatter scatter_add "
-        "scatter_reduce masked_scatter index_put index_copy index_add index_fill diag_embed diag "
-        "max_unpool2d block_diag"
-    ),
+    "ScatterElements": """slice_scatter select_scatter diagonal_scatter as_strided_scatter scatter
+        scatter_add scatter_reduce masked_scatter index_put index_copy index_add index_fill diag_embed
+        diag max_unpool2d block_diag""",
     "Concat": "cat concat stack hstack vstack dstack column_stack row_stack concatenate complex",
-    "Pad": (
-        "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
-        "replication_pad2d replication_pad3d _pad_circular pad_sequence"
-    ),
+    "Pad": """constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
+        replication_pad2d replication_pad3d _pad_circular pad_sequence""",
     "Tile": "repeat tile repeat_interleave meshgrid cartesian_prod",
-    "MaxPool": (
-        "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices "
-        "max_pool1d_with_indices fractional_max_pool2d"
-    ),
+    "MaxPool": """max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices
+        max_pool1d_with_indices fractional_max_pool2d""",
     "AveragePool": "avg_pool1d avg_pool2d avg_pool3d",
-    "GlobalAveragePool": (
-        "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d "
-        "_adaptive_avg_pool3d"
-    ),
+    "GlobalAveragePool": """adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d
+        _adaptive_avg_pool3d""",
     "GlobalMaxPool": "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
     "ReduceMean": "mean var var_mean std std_mean nanmean",
-    "ReduceSum": (
-        "sum nansum cosine_similarity pairwise_distance mse_loss l1_loss smooth_l1_loss huber_loss "
-        "cross_entropy_loss nll_loss nll_loss_nd linalg_vecdot count_nonzero trace"
-    ),
+    "ReduceSum": """sum nansum cosine_similarity pairwise_distance mse_loss l1_loss smooth_l1_loss
+        huber_loss cross_entropy_loss nll_loss nll_loss_nd linalg_vecdot count_nonzero trace""",
     "ReduceProd": "prod",
     "ReduceMax": "amax max any all aminmax",
     "ReduceMin": "amin min",
@@ -147,27 +122,21 @@ _NAMES = {
     "ArgMax": "argmax",
     "ArgMin": "argmin",
     "CumSum": "cumsum cumprod cummax cummin logcumsumexp diff",
-    "TopK": (
-        "topk sort argsort msort kthvalue median mode searchsorted bucketize isin unique_dim unique2 "
-        "histc bincount"
-    ),
+    "TopK": """topk sort argsort msort kthvalue median mode searchsorted bucketize isin unique_dim unique2
+        histc bincount""",
     "OneHot": "one_hot",
     "Trilu": "tril triu",
     "DepthToSpace": "pixel_shuffle",
     "SpaceToDepth": "pixel_unshuffle",
-    "Resize": (
-        "upsample_nearest2d upsample_bilinear2d upsample_bicubic2d interpolate upsample_linear1d "
-        "upsample_trilinear3d upsample_nearest1d upsample_nearest3d _upsample_bilinear2d_aa "
-        "_upsample_bicubic2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d "
-        "_upsample_nearest_exact3d"
-    ),
+    "Resize": """upsample_nearest2d upsample_bilinear2d upsample_bicubic2d interpolate upsample_linear1d
+        upsample_trilinear3d upsample_nearest1d upsample_nearest3d _upsample_bilinear2d_aa
+        _upsample_bicubic2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d
+        _upsample_nearest_exact3d""",
     "GridSample": "grid_sampler grid_sampler_2d grid_sampler_3d",
     "RoiAlign": "torchvision.roi_align.default",
     "Constant": "arange eye linspace",
-    "ConstantOfShape": (
-        "zeros ones full empty scalar_tensor zeros_like ones_like full_like empty_like new_zeros "
-        "new_ones new_full new_empty fill zero empty_strided empty_permuted new_empty_strided"
-    ),
+    "ConstantOfShape": """zeros ones full empty scalar_tensor zeros_like ones_like full_like empty_like
+        new_zeros new_ones new_full new_empty fill zero empty_strided empty_permuted new_empty_strided""",
     "ReduceLogSumExp": "logsumexp",
     "Add": "addcmul addcdiv addr",
     "Neg": "negative conj",
@@ -190,20 +159,14 @@ _NAMES = {
     "Tanh": "tanhshrink",
     "LpNormalization": "renorm _weight_norm _weight_norm_interface",
     "Range": "rand randn rand_like randn_like randint randperm bernoulli normal",
-    "QuantizeLinear": (
-        "quantized_decomposed.quantize_per_tensor.default "
-        "quantized_decomposed.quantize_per_channel.default "
-        "quantized_decomposed.quantize_per_tensor.tensor torchao.quantize_affine.default"
-    ),
-    "DequantizeLinear": (
-        "quantized_decomposed.dequantize_per_tensor.default "
-        "quantized_decomposed.dequantize_per_channel.default "
-        "quantized_decomposed.dequantize_per_tensor.tensor torchao.dequantize_affine.default"
-    ),
-    "DFT": (
-        "fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 "
-        "fft_fftn fft_ifftn fft_rfftn fft_irfftn _fft_r2c _fft_c2c _fft_c2r"
-    ),
+    "QuantizeLinear": """quantized_decomposed.quantize_per_tensor.default
+        quantized_decomposed.quantize_per_channel.default quantized_decomposed.quantize_per_tensor.tensor
+        torchao.quantize_affine.default""",
+    "DequantizeLinear": """quantized_decomposed.dequantize_per_tensor.default
+        quantized_decomposed.dequantize_per_channel.default
+        quantized_decomposed.dequantize_per_tensor.tensor torchao.dequantize_affine.default""",
+    "DFT": """fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2
+        fft_fftn fft_ifftn fft_rfftn fft_irfftn _fft_r2c _fft_c2c _fft_c2r""",
     "STFT": "stft istft",
 }
 """ONNX's op -> those of ATen that are the same. Variants (add.Tensor, add_.Scalar) are one op."""
@@ -219,7 +182,7 @@ ALIASES = frozenset(name for names in _ALIASES.values() for name in names.split(
 
 OPS: dict[str, str] = {
     **{name: name.capitalize() for name in _SAME_NAMES.split()},
-    **dict.fromkeys(SIZES, "MatMul"),
+    **dict.fromkeys(CONTRACTIONS, "MatMul"),
     **dict.fromkeys(CHAINS, "Einsum"),
     **{name: op for table in (_ALIASES, _NAMES) for op, names in table.items() for name in names.split()},
 }
@@ -280,7 +243,7 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
     if op == "Transpose":
         attributes["perm"] = _permutation(call, tensors)
     if op == "Gemm":
-        attributes["transB"] = int(name == "linear")
+        attributes["transB"] = int("linear" in name or "int8pack" in name)
     if name in CHAINS:
         attributes["equation"] = chain([tensors[each].shape or () for each in inputs])
     if op == "ScatterElements":
@@ -289,7 +252,7 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         attributes["in_bags"] = 1
     if op in RECURRENT:
         inputs = _recurrent_inputs(call, inputs[:1])
-    if name in SIZES:
+    if name in CONTRACTIONS:
         found = _sizes(call, name, tensors)
         if found is not None:
             attributes["products"] = found
@@ -311,7 +274,7 @@ def _recurrent_inputs(call: Call, first: list[str]) -> list[str]:
     """In ONNX's order, which has the lengths of sequences before the states; PyTorch has the states second."""
     cell = [call.arguments.get(key) for key in ("w_ih", "w_hh", "b_ih", "b_hh")]
     matrices = _refs(call.arguments.get("params", cell))
-    states = _refs(call.arguments.get("hx"))
+    states = [*_refs(call.arguments.get("hx")), "", ""][:2]
     return [*first, *matrices[:3], "", *states, *matrices[3:]]
 
 

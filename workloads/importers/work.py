@@ -281,8 +281,12 @@ def _attention(node: Node, shape: ShapeOf) -> list[Gemm]:
 
 
 def _recurrent(node: Node, shape: ShapeOf) -> list[Gemm]:
-    """Every step multiplies every matrix: ONNX has those of both directions in one tensor, PyTorch a tensor each."""
-    steps, weights = shape(node.inputs[0]), [shape(name) for name in node.inputs[1:] if name]
+    """Every step multiplies every matrix: ONNX has those of both directions in one tensor, PyTorch a tensor each. What
+    stands fifth and sixth are states."""
+    steps, weights = (
+        shape(node.inputs[0]),
+        [shape(name) for name in (*node.inputs[1:5], *node.inputs[7:]) if name],
+    )
     matrices = [(1, *weight) for weight in weights if len(weight) == 2]
     if len(weights[0]) == 3:
         agree(steps[-1], weights[0][2])
