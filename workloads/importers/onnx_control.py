@@ -104,12 +104,12 @@ def _stacked(call: Call, local: str, parts: tuple[str, ...]) -> str:
 
 
 def _scan(call: Call) -> Sequence[str]:
-    (graph,), reader, count = graphs_of(call.proto), call.reader, call.number("num_scan_inputs", 0)
+    (graph,), reader, count = graphs_of(call.proto), call.reader, call.given.integer("num_scan_inputs", 0)
     given = reader.elements(call.proto.input)
     states = len(given) - count
     if count < 1 or states < 0 or reader.opsets.get("", 1) < 9 or len(graph.input) != len(given):
         raise Unknown("inputs: expected those of the body, found others")
-    axes = list(call.attributes.get("scan_input_axes", [0] * count))
+    axes = list(call.given.attributes.get("scan_input_axes", [0] * count))
     sliced = call.proto.input[states:]
     shapes = [known(call.shape(name) or None) for name in sliced]
     lefts = [
@@ -123,7 +123,7 @@ def _scan(call: Call) -> Sequence[str]:
     )
     nodes, outputs = reader.body(graph, name_of(call.proto), fresh)
     found = [reader.tensors[name].shape for name in outputs]
-    along = list(call.attributes.get("scan_output_axes", [0] * (len(outputs) - states)))
+    along = list(call.given.attributes.get("scan_output_axes", [0] * (len(outputs) - states)))
     trips = shapes[0][axes[0]]
     scans = [_with_axis(shape, axis, trips) for shape, axis in zip(found[states:], along, strict=True)]
     body = Body(tuple(nodes), fresh, outputs, trips, outputs[:states])
@@ -192,14 +192,14 @@ def _at(call: Call) -> list[str]:
 
 def _split(call: Call) -> Sequence[str]:
     x, shape = call.input(0), call.shape(call.input(0))
-    axis = call.number("axis", 0) % len(shape)
+    axis = call.given.integer("axis", 0) % len(shape)
     sizes = [1] * shape[axis]
     if call.input(1):
         value = known(call.value(1))
         sizes = [int(v) for v in value.ravel()]
         if value.ndim == 0:
             sizes = [min(sizes[0], shape[axis] - k) for k in range(0, shape[axis], sizes[0])]
-    squeezed = not call.input(1) and not call.number("keepdims", 1)
+    squeezed = not call.input(1) and not call.given.integer("keepdims", 1)
     after = [shape[axis + 1 :] if squeezed else (size, *shape[axis + 1 :]) for size in sizes]
     names = [call.put((*shape[:axis], *left), call.kind(x)) for left in after]
     call.node("Split", [x], names)
@@ -209,8 +209,8 @@ def _split(call: Call) -> Sequence[str]:
 def _joined(call: Call) -> list[str]:
     found, reader = call.members(), call.reader
     shapes = [known(reader.tensors[name].shape) for name in found]
-    axis, first = call.number("axis", 0), list(shapes[0])
-    if call.number("new_axis", 0):
+    axis, first = call.given.integer("axis", 0), list(shapes[0])
+    if call.given.integer("new_axis", 0):
         shape = _with_axis(shapes[0], axis, len(found))
     else:
         first[axis] = sum(each[axis] for each in shapes)
