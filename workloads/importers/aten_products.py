@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from math import prod
 from string import ascii_letters
 from typing import Any
 
@@ -75,6 +76,13 @@ def _power(given: Given) -> Contraction:
     return "...ij,...jk->...ik", (times, *matrix), (times, *matrix)
 
 
+def _affine_grid(given: Given) -> Contraction:
+    """Every place of the result by the matrix of its sample."""
+    samples, coordinates, places = given["theta"]
+    pixels = prod(given["result"][1:-1])
+    return "bpk,bkc->bpc", (samples, pixels, places), (samples, places, coordinates)
+
+
 def _covariance(given: Given) -> Contraction:
     return "io,jo->ij", given["self"], given["self"]
 
@@ -114,9 +122,16 @@ CONTRACTIONS: dict[str, Callable[[Given], Contraction | None]] = {
     "_trilinear": _trilinear,
     **dict.fromkeys(("matrix_power", "linalg_matrix_power"), _power),
     **dict.fromkeys(("cov", "corrcoef"), _covariance),
+    "affine_grid_generator": _affine_grid,
     "cdist": _distances,
     **dict.fromkeys(
-        ("_grouped_mm", "_scaled_grouped_mm", "transformers.grouped_mm_fallback.default"), _grouped
+        (
+            "_grouped_mm",
+            "_scaled_grouped_mm",
+            "_scaled_grouped_mm_v2",
+            "transformers.grouped_mm_fallback.default",
+        ),
+        _grouped,
     ),
 }
 

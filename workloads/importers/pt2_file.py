@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from math import prod
+from math import ceil, floor, prod, trunc
 from typing import Any
 
 from workloads.errors import InputError
@@ -181,13 +181,15 @@ def _expression(text: str, dimensions: Dimensions, where: str) -> int | None:
     """The value of an expression as SymPy prints it: Mul(Integer(2), Symbol('s0', …)) or 2*s0; None where a size in it
     is not given, or depends on data (PyTorch calls those u0, u1 …)."""
 
-    def symbol(name: str) -> int | None:
+    def symbol(name: str) -> float | None:
         return dimensions.given.get(name) if name.startswith("u") else dimensions.size(name, where)
 
-    def value(term: ast.expr) -> int | None:
+    def value(term: ast.expr) -> float | None:
         match term:
-            case ast.Constant(value=int(number)):
+            case ast.Constant(value=int(number) | float(number)):
                 return number
+            case ast.Call(func=ast.Name(id="Float"), args=[ast.Constant(value=str(number)), *_]):
+                return float(number)
             case (
                 ast.Name(id=name)
                 | ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(name)), *_])
@@ -202,13 +204,15 @@ def _expression(text: str, dimensions: Dimensions, where: str) -> int | None:
         return None
 
     try:
-        return value(ast.parse(text, mode="eval").body) if len(text) <= MAX_EXPRESSION else None
-    except (SyntaxError, MemoryError):
+        found = value(ast.parse(text, mode="eval").body) if len(text) <= MAX_EXPRESSION else None
+    except (SyntaxError, MemoryError, ValueError):
         return None
+    return found if type(found) is int else None
 
 
-_FUNCTIONS: dict[str, Callable[..., int | None]] = {
+_FUNCTIONS: dict[str, Callable[..., float | None]] = {
     "Integer": int,
+    **dict.fromkeys(("Float", "ToFloat"), float),
     "Neg": lambda a: -a,
     "Sub": lambda a, b: a - b,
     **dict.fromkeys(("Mul", "Mult"), lambda *each: prod(each)),
@@ -216,19 +220,21 @@ _FUNCTIONS: dict[str, Callable[..., int | None]] = {
     "Max": max,
     "Min": min,
     **dict.fromkeys(("Pow", "PowByNatural"), lambda a, b: a**b if 0 <= b < 64 else None),
-    **dict.fromkeys(("FloorDiv", "CleanDiv"), lambda a, b=1: a // b),
-    **dict.fromkeys(("CeilDiv", "CeilToInt"), lambda a, b=1: -(-a // b)),
+    **dict.fromkeys(("FloorDiv", "CleanDiv"), lambda a, b: a // b),
+    **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv", "Rational", "Div"), lambda a, b: a / b),
+    "CeilDiv": lambda a, b: -(-a // b),
+    **{"CeilToInt": ceil, "FloorToInt": floor, "TruncToInt": trunc, "RoundToInt": round},
     **dict.fromkeys(("Mod", "PythonMod"), lambda a, b: a % b),
 }
 """Functions of SymPy and PyTorch, and operators of Python, in sizes; None where there is no such value."""
 
 
-def _applied(name: str, values: list[int | None]) -> int | None:
+def _applied(name: str, values: list[float | None]) -> float | None:
     """A function of sizes; None where one is not known, or there is no such value."""
     known = [value for value in values if value is not None and abs(value) <= 2**62]
     try:
         return _FUNCTIONS[name](*known) if len(known) == len(values) else None
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    except (KeyError, TypeError, ValueError, ArithmeticError):
         return None
 
 

@@ -158,6 +158,81 @@ def test_open_dimensions_of_a_program_are_named_and_given(tmp_path):
     assert read(file, {name: 7}).workload.macs == 7 * 8 * 4
 
 
+class Run(nn.Module):
+    """A function and its weight [8, 4]."""
+
+    def __init__(self, forward: Any) -> None:
+        super().__init__()
+        self.w, self.run = nn.Parameter(torch.zeros(8, 4)), forward
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.run(self.w, *inputs)
+
+
+SIZES = {
+    "squared": (lambda w, x: (x @ x.mT).flatten()[:, None] @ w[:1], 10 * 8 * 10 + 100 * 4),
+    "scaled": (lambda w, x: functional.interpolate(x.mT[None], scale_factor=1.5)[0].mT @ w, 15 * 8 * 4),
+    "padded": (lambda w, x: functional.pad(x, (0, 0, 0, 8 - x.shape[0] % 8)) @ w, 16 * 8 * 4),
+    "halved": (lambda w, x: functional.unfold(x[None, None], (3, 8), stride=2)[0].T[:, :8] @ w, 4 * 8 * 4),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_are_computed_from_open_dimensions_are_followed(tmp_path, name):
+    forward, macs = SIZES[name]
+    rows = {0: torch.export.Dim("rows", min=8, max=100)}
+    file = exported(Run(forward), tmp_path / "net.pt2", torch.zeros(12, 8), dynamic_shapes=((rows,),))
+    with pytest.raises(InputError, match="found open") as caught:
+        read(file)
+    assert read(file, {str(caught.value).split("'")[1]: 10}).workload.macs == macs
+
+
+def compared_in_place(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    a = x > 0
+    a ^= x < 1
+    a &= x < 2
+    return a.float() @ w
+
+
+KNOWN: dict[str, Any] = {
+    "in_place": compared_in_place,
+    "random": lambda w, x: (x + torch.randn_like(w)[0, 0] + torch.randint_like(x, 3)) @ w,
+    "places": lambda w, x: x[:, torch.tril_indices(4, 4)[0][:8]] @ w,
+    "window": lambda w, x: (x * torch.hann_window(8)) @ w,
+    "shifted": lambda w, x: torch.fft.fftshift(x @ w),
+    "conjugate": lambda w, x: x @ w.mH.mH,
+    "old_names": lambda w, x: torch.arcsin(torch.copysign(x @ w, x[:, :4])),
+    "values": lambda w, x: torch.unique_consecutive(x @ w).sum() + torch.argwhere(x > 0).sum(),
+    "diagonal": lambda w, x: torch.diagflat(x[0]).fill_diagonal_(1)[:3] @ w,
+    "groups": lambda w, x: torch.zeros(2, 4).index_reduce_(0, torch.tensor([0, 1, 0]), x @ w, "amax"),
+    "loss": lambda w, x: functional.binary_cross_entropy_with_logits(x @ w, x[:, :4]),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_moves_or_changes_elements_one_by_one_is_known(name):
+    found = from_torch(Run(KNOWN[name]), (torch.zeros(3, 8),), fuse=False)
+    assert (found.workload.macs, found.workload.parameters) == (3 * 8 * 4, 32)
+    assert not any("unknown work" in remark for remark in found.remarks)
+
+
+READ: dict[str, tuple[Any, int]] = {
+    "similar": (lambda w, x: functional.cosine_similarity(x[:, :4], w[:3]), 1),
+    "bounds": (lambda w, x: torch.clamp(x[:, :4], min=w[:3]), 1),
+    "sequences": (lambda w, x: nn.utils.rnn.pad_sequence([x[:, :4], w, w[:2]]), 1),
+    "places": (lambda w, x: torch.bucketize(x, w[:, 0].contiguous()), 1),
+    "repeated": (lambda w, x: torch.meshgrid(x[0], w[0], indexing="ij")[0] + 1, 1),
+    "type": (lambda w, x: x.type_as(w) + 1, 0),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_every_tensor_whose_elements_are_used_is_read(name):
+    forward, reads = READ[name]
+    ops = from_torch(Run(forward), (torch.zeros(3, 8),), fuse=False).workload.ops
+    assert sum(op.parameters > 0 for op in ops) == reads
+
+
 def test_an_op_that_is_not_known_is_refused_or_priced_as_a_mover():
     class Bessel(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
