@@ -75,7 +75,7 @@ class _(Net):
         return self.end(y.sin() * y)
 
 
-@kind("batch norm in training", GROUP, compiled_tolerance=1e-4)
+@kind("batch norm in training", GROUP)
 class _(Net):
     def make(self) -> None:
         self.norm = nn.BatchNorm1d(WIDTH)
@@ -84,7 +84,7 @@ class _(Net):
         return self.end(self.norm(self.a(x)))
 
 
-@kind("batch norm whose statistics are read before", GROUP, compiled_tolerance=1e-4)
+@kind("batch norm whose statistics are read before", GROUP)
 class _(Net):
     def make(self) -> None:
         self.norm = nn.BatchNorm1d(WIDTH)
@@ -94,7 +94,7 @@ class _(Net):
         return self.end(self.norm(h))
 
 
-@kind("batch norm whose statistics are read after", GROUP, compiled_tolerance=1e-4)
+@kind("batch norm whose statistics are read after", GROUP)
 class _(Net):
     def make(self) -> None:
         self.norm = nn.BatchNorm1d(WIDTH)
@@ -104,7 +104,7 @@ class _(Net):
         return self.end(h * self.norm.running_var.sqrt()) + h.sin().mean()
 
 
-@kind("batch norm in eval and then in training", GROUP, compiled_tolerance=1e-4)
+@kind("batch norm in eval and then in training", GROUP)
 class _(Net):
     def make(self) -> None:
         self.norm = nn.BatchNorm1d(WIDTH)
@@ -115,7 +115,7 @@ class _(Net):
         return self.end(norm(self.a(fixed)))
 
 
-@kind("one batch norm used twice", GROUP, compiled_tolerance=1e-4)
+@kind("one batch norm used twice", GROUP)
 class _(Net):
     def make(self) -> None:
         self.norm = nn.BatchNorm1d(WIDTH)
@@ -381,7 +381,7 @@ class _Moving(nn.Module):
         return y * self.state.cos()
 
 
-@kind("a buffer changed in eval mode too", GROUP, compiled_tolerance=1e-4)
+@kind("a buffer changed in eval mode too", GROUP)
 def _(wrap: Compile) -> list[Tensor]:
     class Both(Net):
         def make(self) -> None:
@@ -422,5 +422,7 @@ class _(Net):
 
     def forward(self, x: Tensor) -> Tensor:
         self.norm.float()
-        h = self.norm(self.a(x).bfloat16()).relu()
+        h = self.norm(
+            F.linear(x, self.a.weight).bfloat16()
+        ).relu()  # the gradient of a bias would be rounding
         return self.end(self.norm(h).double().sin())

@@ -144,7 +144,7 @@ class _(Net):
         return (self.a(x).sin().square().mean(1) * weight[which]).sum() * self.bins.mean()
 
 
-@kind("batch renormalisation", GROUP, compiled_tolerance=1e-4)
+@kind("batch renormalisation", GROUP)
 class _(Net):
     def make(self) -> None:
         self.keep("mean", torch.zeros(WIDTH))
@@ -210,6 +210,16 @@ class _(Net):
         y = self.a(x) * self.state.exp()
         z = _move(self.state, x.detach())
         return self.end(y * self.state.cos() + z)
+
+
+@kind("products of matrices added to a memory with a factor", GROUP)
+class _(Net):
+    def make(self) -> None:
+        self.keep("state", torch.ones(WIDTH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.mul_(0.9).add_(x.t() @ x, alpha=0.001)
+        return self.end(torch.add(self.a(x), x @ self.state, alpha=0.01))
 
 
 @kind("a memory moved twice by a custom op, between reads", GROUP)

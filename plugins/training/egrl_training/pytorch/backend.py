@@ -14,6 +14,7 @@ from torch._functorch._aot_autograd import graph_compile as _graph_compile
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
+from egrl_training.pytorch.inductor_faults import without_faults
 from egrl_training.pytorch.joint import (
     JointGraph,
     UnsupportedGraphError,
@@ -22,7 +23,6 @@ from egrl_training.pytorch.joint import (
     read_joint,
 )
 from egrl_training.pytorch.judge import Meaning, WrongGraphsError
-from egrl_training.pytorch.own_room import with_own_room
 from egrl_training.pytorch.partition import Cut, partition
 from workloads.errors import InputError
 
@@ -153,7 +153,7 @@ class PlannedBackend:
                 return self._counted(eager(gm, inputs))
         wrapper: Any = torch._TorchCompileInductorWrapper
         compiler = wrapper(kwargs.get("mode") or "default", kwargs.get("options"), self._dynamic)
-        compiler.config = with_own_room(
+        compiler.config = without_faults(
             compiler.config
         )  # they hold for the backward pass, too, compiled when it runs
         planned = torch._inductor.config.patch(custom_partitioner_fn=self._partitioner)

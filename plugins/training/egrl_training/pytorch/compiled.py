@@ -27,8 +27,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
 from egrl_training.pytorch.counted import Counted, tensors_of
+from egrl_training.pytorch.inductor_faults import without_faults
 from egrl_training.pytorch.joint import JointGraph
-from egrl_training.pytorch.own_room import with_own_room
 from egrl_training.pytorch.partition import Cut, partition
 from egrl_training.pytorch.times import TIMES
 
@@ -147,7 +147,7 @@ def _code(
     ]
     with (
         config.patch(
-            with_own_room({"fx_graph_cache": False, "fx_graph_remote_cache": False, "cpp_wrapper": False})
+            without_faults({"fx_graph_cache": False, "fx_graph_remote_cache": False, "cpp_wrapper": False})
         ),
         mock.patch("torch._inductor.graph.get_donated_idxs", return_value=donated),
         mock.patch.object(GraphLowering, "codegen", codegen),

@@ -384,7 +384,8 @@ class _Planner:
         return plan.peak_bytes if plan.offload else simulated_peak(joint.step, plan.keep)
 
     def _planned(self, joint: JointGraph) -> Plan:
-        if not joint.step.candidates:
+        step = joint.step if self._backend != "inductor" else fused(joint)
+        if not step.candidates:
             raise UnsupportedGraphError("it has no value that could be computed again")
         frame = _frame()
         values = joint.step.values

@@ -1,13 +1,15 @@
-"""Keeps inductor from writing a result over a buffer that is changed again while the result is still needed.
+"""Keeps inductor from what it gets wrong: graphs are changed before it compiles them.
 
-Inductor makes `index_put(buffer, …)` of a graph that ends with `buffer.copy_(…)` write into the buffer itself, if
-nothing reads the buffer in between. It does not ask who reads the *result* after that copy: a value that the backward
-pass needs is then the memory of the buffer, which holds what the step, or the next one, has written there since.
-
-Source: `torch/_inductor/fx_passes/reinplace.py` (`reinplace_inplaceable_ops_core`, `can_inplace`).
-
-Deviations: where that may happen the op is given a copy of the buffer, which is the memory that its result would take
+*Results over buffers.* Inductor makes `index_put(buffer, …)` of a graph that ends with `buffer.copy_(…)` write into the
+buffer itself, if nothing reads the buffer in between. It does not ask who reads the *result* after that copy: a value
+that the backward pass needs is then the memory of the buffer, which holds what the step, or the next one, has written
+there since. Where that may happen, `OwnRoom` gives the op a copy of the buffer: the memory that its result would take
 in eager mode, and which plans count.
+
+*Factors.* Inductor makes `addmm` of `add(x, mm(a, b), alpha=0.1)` and forgets the factor. `Factors` writes it out.
+
+Source: `torch/_inductor/fx_passes/reinplace.py` (`reinplace_inplaceable_ops_core`, `can_inplace`) and `post_grad.py`
+(`addmm`, `mm_plus_mm`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._inductor import config as _config
-from torch._inductor.custom_graph_pass import CustomGraphPass, get_custom_graph_passes
+from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.utils import get_donated_idxs
 
 from egrl_training.pytorch.writes import is_item, viewed
@@ -40,6 +42,24 @@ _WRITES_OVER = frozenset(
     }
 )
 """Ops whose results inductor may write over what they are given."""
+
+
+class Factors(CustomGraphPass):
+    """Writes factors of sums as products of their own."""
+
+    def __call__(self, graph: fx.Graph) -> None:
+        """Change a graph of inductor, before its own passes."""
+        for node in graph.find_nodes(op="call_function", target=aten.add.Tensor):
+            x, y = node.args
+            if "alpha" in node.kwargs and isinstance(y, fx.Node):
+                with graph.inserting_before(node):
+                    product = graph.call_function(aten.mul.Tensor, (y, node.kwargs["alpha"]))
+                product.meta = dict(y.meta)
+                node.args, node.kwargs = (x, product), {}
+
+    def uuid(self) -> str:
+        """What caches of compiled graphs see."""
+        return "egrl factors 1"
 
 
 class OwnRoom(CustomGraphPass):
@@ -66,13 +86,14 @@ class OwnRoom(CustomGraphPass):
         return f"egrl own room 1, over {get_donated_idxs()}"
 
 
-def with_own_room(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of inductor, with which it writes no result that is needed later over a buffer that is changed."""
-    given = options.get(_PASSES, getattr(config, _PASSES))
-    return {**options, _PASSES: (*get_custom_graph_passes(given), OwnRoom())}
-
-
-_PASSES = "post_grad_custom_post_pass"
+def without_faults(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of inductor, with which it makes none of these faults."""
+    passes: dict[str, Any] = {"post_grad_custom_pre_pass": Factors(), "post_grad_custom_post_pass": OwnRoom()}
+    for name, added in passes.items():
+        given = options.get(name, getattr(config, name))
+        if given is not None:  # several are taken by PyTorch 2.13 and later
+            passes[name] = (*given, added) if isinstance(given, list | tuple) else (given, added)
+    return {**options, **passes}
 
 
 def _writers(buffer: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:

@@ -1,4 +1,4 @@
-"""Results that inductor may write over a buffer have room of their own where they are needed later."""
+"""What inductor gets wrong by itself is right within a limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 from egrl_training import memory_limit
-from egrl_training.pytorch.own_room import OwnRoom
+from egrl_training.pytorch.inductor_faults import Factors, OwnRoom, without_faults
 
 pytestmark = QUIET
 aten = torch.ops.aten
@@ -82,6 +82,35 @@ def test_a_result_that_is_read_before_the_buffer_changes_needs_no_copy() -> None
     assert [_copies(_graph(each)) for each in (step, unchanged)] == [0, 0]
 
 
+def test_the_factor_of_a_sum_is_a_product_of_its_own() -> None:
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.add(x, torch.add(x, y), alpha=3)
+
+    graph = make_fx(step, tracing_mode="fake")(torch.ones(2), torch.ones(2)).graph
+    Factors()(graph)
+    graph.lint()
+    assert not any(node.kwargs for node in graph.nodes)
+    found = fx.GraphModule(torch.nn.Module(), graph)(torch.ones(2), torch.tensor([1.0, 2.0]))
+    assert found.tolist() == [7.0, 10.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gradients", [False, True])
+def test_the_factor_of_a_matrix_product_that_is_added_counts(gradients: bool) -> None:
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.add(x, y @ x, alpha=0.1).sin()
+
+    x, y = torch.linspace(-1, 1, 24).view(4, 6).requires_grad_(gradients), torch.full((4, 4), 0.5)
+    # nothing that inductor writes to memory could be computed again: PyTorch cuts the graph
+    with memory_limit("1 GiB", seconds=1, quiet=True):
+        found = torch.compile(step)(x, y)
+    torch.testing.assert_close(found, step(x, y))
+    if gradients:
+        found.sum().backward()
+        wanted = torch.autograd.grad(step(x, y).sum(), x)[0]
+        torch.testing.assert_close(x.grad, wanted)
+
+
 @pytest.mark.slow
 def test_code_for_one_backward_pass_is_not_taken_for_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -108,6 +137,15 @@ def test_code_for_one_backward_pass_is_not_taken_for_two(
 @pytest.mark.slow
 def test_inductor_is_right_where_it_is_wrong_by_itself() -> None:
     (kind,) = (each for each in KINDS if each.name == KIND)
-    assert compare(kind, "inductor").word != RIGHT, "if PyTorch is right by now, own_room.py can go"
+    assert compare(kind, "inductor").word != RIGHT, "if PyTorch is right by now, OwnRoom can go"
     found = compare(kind, "inductor", 1.0)
     assert found.word == RIGHT, str(found)
+
+
+def test_passes_of_ones_own_come_before() -> None:
+    own = OwnRoom()
+    assert isinstance(without_faults({})["post_grad_custom_post_pass"], OwnRoom)
+    for given in (own, [own]):
+        first, second = without_faults({"post_grad_custom_post_pass": given})["post_grad_custom_post_pass"]
+        assert first is own
+        assert isinstance(second, OwnRoom)
