@@ -2,23 +2,30 @@
 
 - **If**: the branch that a constant condition takes, else the one with more multiply-accumulates (then the one that
   reads more), with a remark. Its nodes stand in place of it.
-- **Loop, Scan**: one node with a body that runs as often as constants and shapes say. A loop that could end sooner runs
-  to its limit, with a remark. Where what it hands on grows or is a sequence, its trips are written out one by one.
+- **Loop, Scan**: one node with a body that runs as often as constants, shapes and counters say. A loop that could end
+  sooner runs to its limit, with a remark. Where what it hands on grows or is a sequence, its trips are written out one
+  by one.
 - **Sequences and optionals**: which tensors are in them is followed; nothing moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from workloads.importers.ir import Body, Node, Shape
 from workloads.importers.onnx_call import INT64, Call, Unknown, known, writer
 from workloads.importers.onnx_reader import Writer, graphs_of, name_of
+from workloads.importers.vocabulary import ELEMENTWISE, VIEWS
 from workloads.importers.work import dearest
 
 MAX_TRIPS = 1_000_000
 """A larger limit of a loop says only that it has none."""
+MAX_COUNTED = 10_000
+"""Trips of a loop that counters end, each of which is followed."""
 MAX_WRITTEN = 100_000
 """Nodes that a loop whose trips differ may become."""
 
@@ -50,6 +57,8 @@ def _loop(call: Call) -> Sequence[str]:
     if go is not None and not go.item():
         most = 0
     start = [reader.scope.get(name, "") for name in call.proto.input[2:]]
+    ends = _counted(call, graph) if most else None
+    most = most if ends is None else min(most, ends)
     if not reader.sequences.keys().isdisjoint(start):
         return _written_out(call, graph, start, most)
     fresh = reader.elements([call.put((), INT64), call.constant(True), *map(call.like, call.proto.input[2:])])
@@ -57,7 +66,7 @@ def _loop(call: Call) -> Sequence[str]:
     shapes = [reader.tensors[name].shape for name in outputs]
     if any(reader.tensors[a].shape != b for a, b in zip(fresh[2:], shapes[1:], strict=False)):
         return _written_out(call, graph, start, most)
-    trips, finals = _trips(call, outputs[0], most), 1 + len(start)
+    trips, finals = most if ends is not None else _trips(call, outputs[0], most), 1 + len(start)
     scans = [None if trips is None or shape is None else (trips, *shape) for shape in shapes[finals:]]
     body = Body(tuple(nodes), fresh, outputs[1:], trips, outputs[:finals])
     return _repeated(call, body, [*shapes[1:finals], *scans])
@@ -73,6 +82,51 @@ def _trips(call: Call, condition: str, most: int) -> int | None:
     if again is None and most > 1:
         call.reader.remark("Loop that may end sooner ({names}): counted with all its trips", call.proto)
     return max(0, most)
+
+
+def _counted(call: Call, graph: Any) -> int | None:
+    """After how many trips the condition of a loop ends it, where counters and constants alone say that; None
+    elsewhere."""
+    counter, *carried = (info.name for info in graph.input)
+    handed = dict(zip(carried, (info.name for info in graph.output), strict=False))
+    nodes, read = _needed(graph, handed)
+    values: dict[str, Any] = {name: call.reader.value(name) for name in read - {counter, *carried}}
+    values |= {tensor.name: call.reader.array(tensor) for tensor in graph.initializer if tensor.name in read}
+    values |= {name: call.value(at) for at, name in enumerate(carried, 1) if name in read}
+    values[counter] = np.array(0)
+    changing = [name for name in carried if name in read]
+    known = all(value is not None and value.size == 1 for value in values.values())
+    if not known or not all(map(_counts, nodes)) or not read & {counter, *carried[1:]}:
+        return None
+    try:
+        run = call.reader.evaluator(nodes, list(values), [handed[name] for name in (carried[0], *changing)])
+        for trip in range(1, MAX_COUNTED + 1):
+            again, *found = run(values)
+            if not again.item():
+                return trip
+            values |= {counter: np.array(trip), **dict(zip(changing, found, strict=True))}
+    except Exception:  # what ONNX refuses is not followed
+        pass
+    return None
+
+
+def _counts(node: Any) -> bool:
+    """Whether a node (NodeProto) makes one number of others."""
+    small = all(prod(a.t.dims) == 1 and len([*a.ints, *a.floats]) < 2 for a in node.attribute)
+    return small and (node.op_type in ELEMENTWISE or node.op_type in VIEWS | {"Constant"})
+
+
+def _needed(graph: Any, handed: Mapping[str, str]) -> tuple[list[Any], set[str]]:
+    """The nodes of a loop's body that say whether it goes on, and what they read from outside of the trip; `handed`
+    says what a trip hands on for each of its inputs but the first."""
+    wanted = {next(iter(handed.values()))}
+    while True:
+        nodes = [node for node in graph.node if not wanted.isdisjoint(node.output)]
+        more = wanted | {name for node in nodes for name in node.input if name}
+        more |= {handed[name] for name in more & handed.keys()}
+        if more == wanted:
+            return nodes, wanted - {name for node in nodes for name in node.output}
+        wanted = more
 
 
 def _written_out(call: Call, graph: Any, carried: list[str], most: int) -> list[str]:
