@@ -145,16 +145,7 @@ def _written_out(call: Call, graph: Any, carried: list[str], most: int) -> list[
         if again is not None and not again.item():
             break
     stacked = zip(call.proto.output[len(carried) :], zip(*kept, strict=True), strict=False)
-    return [*carried, *(_stacked(call, local, parts) if local else "" for local, parts in stacked)]
-
-
-def _stacked(call: Call, local: str, parts: tuple[str, ...]) -> str:
-    """The output of a loop that has a part of each trip."""
-    shape = call.reader.tensors[parts[0]].shape
-    made = call.reader.define(local)
-    call.reader.put(made, None if shape is None else (len(parts), *shape), call.reader.kind(parts[0]))
-    call.nodes.append(Node(name_of(call.proto), "Concat", parts, (made,), {"axis": 0}))
-    return made
+    return [*carried, *(_joined(call, parts, 0, True) if local else "" for local, parts in stacked)]
 
 
 def _scan(call: Call) -> Sequence[str]:
@@ -253,26 +244,23 @@ def _split(call: Call) -> Sequence[str]:
         sizes = [int(v) for v in value.ravel()]
         if value.ndim == 0:
             sizes = [min(sizes[0], shape[axis] - k) for k in range(0, shape[axis], sizes[0])]
-    squeezed = not call.input(1) and not call.given.integer("keepdims", 1)
-    after = [shape[axis + 1 :] if squeezed else (size, *shape[axis + 1 :]) for size in sizes]
-    names = [call.put((*shape[:axis], *left), call.kind(x)) for left in after]
-    call.node("Split", [x], names)
+    names = call.split("Split", len(sizes), x, call.constant(np.array(sizes, np.int64)), axis=axis)
+    if not call.input(1) and not call.given.integer("keepdims", 1):
+        names = [call.add("Squeeze", name, call.constant([axis])) for name in names]
     return call.reader.elements(names)
 
 
-def _joined(call: Call) -> list[str]:
-    found, reader = call.members(), call.reader
-    shapes = [known(reader.tensors[name].shape) for name in found]
-    axis, first = call.given.integer("axis", 0), list(shapes[0])
-    if call.given.integer("new_axis", 0):
-        shape = _with_axis(shapes[0], axis, len(found))
-    else:
-        first[axis] = sum(each[axis] for each in shapes)
-        shape = tuple(first)
-    made = reader.define(call.proto.output[0])
-    reader.put(made, shape, reader.kind(found[0]))
-    call.nodes.append(Node(name_of(call.proto), "Concat", tuple(found), (made,), {"axis": axis}))
-    return [made]
+def _joined(call: Call, tensors: Sequence[str], axis: int, is_new: bool) -> str:
+    """The tensors (by their names in the whole model) along an axis, which may be a new one."""
+    call.reader.scope.update((each, each) for each in tensors)
+    if is_new:
+        tensors = [call.add("Unsqueeze", each, call.constant([axis])) for each in tensors]
+    return call.reader.scope[call.add("Concat", *tensors, axis=axis)]
+
+
+def _whole(call: Call) -> list[str]:
+    tensors = [name for name in call.members() if known(call.reader.tensors[name].shape) is not None]
+    return [_joined(call, tensors, call.given.integer("axis", 0), bool(call.given.integer("new_axis", 0)))]
 
 
 def _same(call: Call) -> list[str]:
@@ -310,7 +298,7 @@ WRITERS: dict[str, Writer] = {
     "Scan": writer(_scan),
     "SequenceAt": writer(_at),
     "SequenceLength": writer(lambda call: call.reader.elements([call.constant(len(call.members()))])),
-    "ConcatFromSequence": writer(_joined),
+    "ConcatFromSequence": writer(_whole),
     "Identity": writer(_identity),
     "Optional": writer(_optional),
     "OptionalGetElement": writer(_same),
