@@ -54,7 +54,7 @@ _NAMES = {
         _convolution_mode slow_conv3d_forward slow_conv_dilated3d""",
     "ConvTranspose": """conv_transpose1d conv_transpose2d conv_transpose3d slow_conv_transpose2d
         slow_conv_transpose3d""",
-    "DeformConv": "torchvision.deform_conv2d.default",
+    "DeformConv": "torchvision.deform_conv2d",
     "Gemm": "linear addmm _addmm_activation _weight_int8pack_mm",
     "MatMul": """baddbmm addbmm matmul linalg_matmul mm bmm mv addmv dot vdot _sparse_mm smm _int_mm
         _scaled_mm _scaled_mm_v2""",
@@ -104,7 +104,7 @@ _NAMES = {
     "GreaterOrEqual": "ge greater_equal",
     "Less": "lt less",
     "LessOrEqual": "le less_equal",
-    "Cast": "to _to_copy type_as copy",
+    "Cast": "to _to_copy type_as copy quantized_decomposed.convert_element_type",
     "ScatterElements": """slice_scatter select_scatter diagonal_scatter as_strided_scatter scatter
         scatter_add scatter_reduce masked_scatter index_put index_copy index_add index_fill diag_embed diag
         max_unpool2d block_diag diagflat fill_diagonal index_reduce segment_reduce max_unpool3d
@@ -127,7 +127,10 @@ _NAMES = {
         kl_div poisson_nll_loss soft_margin_loss hinge_embedding_loss margin_ranking_loss
         cosine_embedding_loss triplet_margin_loss ctc_loss trapezoid trapz""",
     "ReduceProd": "prod",
-    "ReduceMax": "amax max any all aminmax",
+    "ReduceMax": """amax max any all aminmax quantized_decomposed.choose_qparams torchao.choose_qparams_affine
+        quantized_decomposed.choose_qparams_symmetric quantized_decomposed.choose_qparams_per_token
+        quantized_decomposed.choose_qparams_per_token_asymmetric
+        quantized_decomposed._choose_qparams_per_token_asymmetric_impl""",
     "ReduceMin": "amin min",
     "ReduceL2": "norm linalg_vector_norm linalg_norm linalg_matrix_norm frobenius_norm dist norm_except_dim",
     "ArgMax": "argmax",
@@ -144,7 +147,8 @@ _NAMES = {
         _upsample_bicubic2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d
         _upsample_nearest_exact3d""",
     "GridSample": "grid_sampler grid_sampler_2d grid_sampler_3d",
-    "RoiAlign": "torchvision.roi_align.default",
+    "RoiAlign": "torchvision.roi_align torchvision.ps_roi_align torchvision.roi_pool torchvision.ps_roi_pool",
+    "NonMaxSuppression": "torchvision.nms",
     "Constant": """arange eye linspace logspace tril_indices triu_indices hann_window hamming_window blackman_window
         bartlett_window kaiser_window fft_fftfreq fft_rfftfreq""",
     "ConstantOfShape": """zeros ones full empty scalar_tensor zeros_like ones_like full_like empty_like
@@ -179,17 +183,17 @@ _NAMES = {
     "Acosh": "arccosh",
     "Atanh": "arctanh",
     "Sigmoid": "special_expit",
-    "QuantizeLinear": """quantized_decomposed.quantize_per_tensor.default
-        quantized_decomposed.quantize_per_channel.default quantized_decomposed.quantize_per_tensor.tensor
-        torchao.quantize_affine.default""",
-    "DequantizeLinear": """quantized_decomposed.dequantize_per_tensor.default
-        quantized_decomposed.dequantize_per_channel.default
-        quantized_decomposed.dequantize_per_tensor.tensor torchao.dequantize_affine.default""",
+    "QuantizeLinear": """quantized_decomposed.quantize_per_tensor quantized_decomposed.quantize_per_channel
+        quantized_decomposed.quantize_per_token quantized_decomposed.quantize_per_channel_group
+        torchao.quantize_affine""",
+    "DequantizeLinear": """quantized_decomposed.dequantize_per_tensor quantized_decomposed.dequantize_per_channel
+        quantized_decomposed.dequantize_per_token quantized_decomposed.dequantize_per_channel_group
+        torchao.dequantize_affine""",
     "DFT": """fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2
         fft_fftn fft_ifftn fft_rfftn fft_irfftn _fft_r2c _fft_c2c _fft_c2r""",
     "STFT": "stft istft",
 }
-"""ONNX's op -> those of ATen that are the same. Variants (add.Tensor, add_.Scalar) are one op."""
+"""ONNX's op -> those of ATen and others that are the same. Variants (add.Tensor, add_.Scalar) are one op."""
 
 _SAME_NAMES = (
     "gelu elu selu celu mish sigmoid softplus tanh add sub mul div pow exp log erf sin cos neg abs floor ceil round "
@@ -224,7 +228,7 @@ _ORDER = {
     "addmv": ("mat", "vec", "self"),
     "_addmm_activation": ("mat1", "mat2", "self"),
     "bilinear": ("input1", "weight", "input2"),
-    "torchvision.deform_conv2d.default": ("input", "weight", "offset"),
+    "torchvision.deform_conv2d": ("input", "weight", "offset"),
     "copy": ("src",),
 }
 """Arguments in ONNX's order, where it is another; of a copy the target is only written."""
@@ -252,7 +256,8 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
     """The call as a node; `tensors` holds what it reads and writes."""
     own = call.op if "." in call.op else f"aten.{call.op}"
     plain = call.op.removeprefix("_foreach_").removesuffix("_")
-    names = call.op, plain, plain.removesuffix("_copy"), call.op.replace("__i", "__", 1)
+    variant_of = call.op.rpartition(".")[0]
+    names = call.op, plain, plain.removesuffix("_copy"), call.op.replace("__i", "__", 1), variant_of
     name = next((each for each in names if each in OPS), call.op)
     op = OPS.get(name, own)
     if op == "Conv" and call.arguments.get("transposed") is True:

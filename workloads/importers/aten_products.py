@@ -129,7 +129,7 @@ CONTRACTIONS: dict[str, Callable[[Given], Contraction | None]] = {
             "_grouped_mm",
             "_scaled_grouped_mm",
             "_scaled_grouped_mm_v2",
-            "transformers.grouped_mm_fallback.default",
+            "transformers.grouped_mm_fallback",
         ),
         _grouped,
     ),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed
 from torch import nn
 from torch._export.serde import serialize
 from torch.nn import functional
@@ -194,7 +195,15 @@ def compared_in_place(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return a.float() @ w
 
 
+def quantised_by_row(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    ops = torch.ops.quantized_decomposed
+    scales, zeros = ops.choose_qparams_per_token_asymmetric(x, torch.int8)
+    given = scales, zeros, -128, 127, torch.int8
+    return ops.dequantize_per_token(ops.quantize_per_token(x, *given), *given, torch.float32) @ w
+
+
 KNOWN: dict[str, Any] = {
+    "quantised": quantised_by_row,
     "in_place": compared_in_place,
     "random": lambda w, x: (x + torch.randn_like(w)[0, 0] + torch.randint_like(x, 3)) @ w,
     "places": lambda w, x: x[:, torch.tril_indices(4, 4)[0][:8]] @ w,
