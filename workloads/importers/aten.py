@@ -13,7 +13,7 @@ from typing import Any
 
 from workloads.importers.aten_products import CHAINS, CONTRACTIONS, MAYBE, PACKED, chain, sizes
 from workloads.importers.ir import Node, Tensor
-from workloads.importers.vocabulary import RECURRENT, SETTINGS
+from workloads.importers.vocabulary import RECURRENT, SETTINGS, TRANSFORMS
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ _NAMES = {
         new_zeros new_ones new_full new_empty fill zero empty_strided empty_permuted new_empty_strided""",
     "ReduceLogSumExp": "logsumexp",
     "Add": "addcmul addcdiv addr",
-    "Neg": "negative conj conj_physical _conj_physical _neg_view",
+    "Neg": "negative conj _conj conj_physical _conj_physical _neg_view",
     "Abs": "absolute",
     "Sign": "sgn copysign signbit",
     "Exp": "exp2 expm1 logaddexp special_expm1",
@@ -344,6 +344,8 @@ def _attributes(
         found["transB"] = int("linear" in name or "int8pack" in name)
     if op == "ScatterElements":
         found |= _placing(call, name, tensors)
+    if op in TRANSFORMS:
+        found["points"] = _points(call, name, tensors)
     if name in CHAINS:
         found["equation"] = chain([tensors[each].shape or () for each in inputs])
     if "bag" in name:
@@ -369,6 +371,17 @@ def _plain_attributes(call: Call) -> dict[str, Any]:
     if isinstance(equation, str):
         found["equation"] = equation
     return found
+
+
+def _points(call: Call, name: str, tensors: Mapping[str, Tensor]) -> int:
+    """Over how many numbers a Fourier transform runs."""
+    if "n_fft" in call.arguments:
+        return int(call.arguments["n_fft"])
+    shapes = [tensors[each].shape or () for each in (call.arguments["self"].name, call.outputs[0])]
+    of_name = {"2": [-2, -1], "n": list(range(len(shapes[0])))}
+    axes = call.arguments.get("dim")
+    axes = of_name.get(name[-1], [-1]) if axes is None else axes
+    return prod(max(shape[axis] for shape in shapes) for axis in ([axes] if isinstance(axes, int) else axes))
 
 
 def _permutation(call: Call, tensors: Mapping[str, Tensor]) -> list[int]:

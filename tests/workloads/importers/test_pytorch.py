@@ -225,6 +225,24 @@ def test_what_moves_or_changes_elements_one_by_one_is_known(name):
     assert not any("unknown work" in remark for remark in found.remarks)
 
 
+FOURIER: dict[str, tuple[Any, tuple[int, ...], int]] = {
+    "complex": (torch.fft.fft, (4, 1024), 5 * 4 * 1024 * 10),
+    "real": (torch.fft.rfft, (4, 1024), 5 * 4 * 513 * 10),
+    "back": (lambda x: torch.fft.irfft(x[0].to(torch.complex64)), (1, 4, 513), 4 * 513 + 5 * 4 * 513 * 10),
+    "first_axis": (lambda x: torch.fft.fft(x, dim=0), (1024, 4), 5 * 4 * 1024 * 10),
+    "plane": (torch.fft.fft2, (2, 32, 32), 5 * 2 * 1024 * 10),
+    "short": (lambda x: torch.stft(x, 16, 8, return_complex=True), (3, 64), 3 * 80 + 5 * 3 * 9 * 9 * 4),
+}
+
+
+@pytest.mark.filterwarnings("ignore:A window was not provided")
+@pytest.mark.parametrize("name", FOURIER)
+def test_a_fourier_transform_costs_five_n_log_n_of_complex_numbers(name):
+    forward, shape, work = FOURIER[name]
+    found = from_torch(Run(lambda w, x: forward(x)), (torch.zeros(shape),), fuse=False).workload
+    assert sum(op.vector_ops for op in found) == work
+
+
 READ: dict[str, tuple[Any, int]] = {
     "similar": (lambda w, x: functional.cosine_similarity(x[:, :4], w[:3]), 1),
     "bounds": (lambda w, x: torch.clamp(x[:, :4], min=w[:3]), 1),
