@@ -3,24 +3,29 @@
 *Results over buffers.* Inductor makes `index_put(buffer, …)` of a graph that ends with `buffer.copy_(…)` write into the
 buffer itself, if nothing reads the buffer in between. It does not ask who reads the *result* after that copy: a value
 that the backward pass needs is then the memory of the buffer, which holds what the step, or the next one, has written
-there since. Where that may happen, `OwnRoom` gives the op a copy of the buffer: the memory that its result would take
-in eager mode, and which plans count.
+there since. Where that may happen, `give_own_room` gives the op a copy of the buffer: the memory that its result would
+take in eager mode, and which plans count.
 
-*Factors.* Inductor makes `addmm` of `add(x, mm(a, b), alpha=0.1)` and forgets the factor. `Factors` writes it out.
+*Old values.* A graph ends with the changes of its inputs, and the name of an input means its old value until there.
+Inductor drops copies that look idle, so that of two buffers that are swapped one is copied after it has changed, and
+that a copy that is returned is the buffer itself. `copy_old_values` copies before the change.
+
+*Factors.* Inductor makes `addmm` of `add(x, mm(a, b), alpha=0.1)` and forgets the factor. `write_factors_out` makes it
+a product of its own.
 
 Source: `torch/_inductor/fx_passes/reinplace.py` (`reinplace_inplaceable_ops_core`, `can_inplace`) and `post_grad.py`
-(`addmm`, `mm_plus_mm`).
+(`remove_noop_ops`, `addmm`, `mm_plus_mm`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import fx
 from torch._inductor import config as _config
-from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._inductor.utils import get_donated_idxs
 
 from egrl_training.pytorch.writes import is_item, viewed
@@ -44,51 +49,12 @@ _WRITES_OVER = frozenset(
 """Ops whose results inductor may write over what they are given."""
 
 
-class Factors(CustomGraphPass):
-    """Writes factors of sums as products of their own."""
-
-    def __call__(self, graph: fx.Graph) -> None:
-        """Change a graph of inductor, before its own passes."""
-        for node in graph.find_nodes(op="call_function", target=aten.add.Tensor):
-            x, y = node.args
-            if "alpha" in node.kwargs and isinstance(y, fx.Node):
-                with graph.inserting_before(node):
-                    product = graph.call_function(aten.mul.Tensor, (y, node.kwargs["alpha"]))
-                product.meta = dict(y.meta)
-                node.args, node.kwargs = (x, product), {}
-
-    def uuid(self) -> str:
-        """What caches of compiled graphs see."""
-        return "egrl factors 1"
-
-
-class OwnRoom(CustomGraphPass):
-    """Gives ops a copy of a buffer where inductor may write their result over it, and that is needed later."""
-
-    def __call__(self, graph: fx.Graph) -> None:
-        """Change a graph of inductor, after its own passes that simplify."""
-        order = {node: number for number, node in enumerate(graph.nodes)}
-        for copy in graph.find_nodes(op="call_function", target=aten.copy_.default):
-            buffer = copy.args[0]
-            if buffer.op != "placeholder":
-                continue
-            for node, shown in _writers(buffer):
-                if _needed_after(node, order[copy], order):
-                    with graph.inserting_before(node):
-                        node.replace_input_with(shown, _copy_of(graph, shown))
-
-    def uuid(self) -> str:
-        """What inductor's cache of compiled graphs sees: with it, which values a backward graph may write over.
-
-        The cache itself does not ask, and would give a backward pass that runs twice (`retain_graph=True`) code that
-        spoils its inputs, if the same graph has been compiled for one that runs once.
-        """
-        return f"egrl own room 1, over {get_donated_idxs()}"
-
-
 def without_faults(options: dict[str, Any]) -> dict[str, Any]:
     """Options of inductor, with which it makes none of these faults."""
-    passes: dict[str, Any] = {"post_grad_custom_pre_pass": Factors(), "post_grad_custom_post_pass": OwnRoom()}
+    passes: dict[str, Any] = {
+        "post_grad_custom_pre_pass": Changes(write_factors_out),
+        "post_grad_custom_post_pass": Changes(copy_old_values, give_own_room),
+    }
     for name, added in passes.items():
         given = options.get(name, getattr(config, name))
         if given is not None:  # several are taken by PyTorch 2.13 and later
@@ -96,13 +62,78 @@ def without_faults(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, **passes}
 
 
-def _writers(buffer: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
-    """The ops that may write over a buffer, each with the view of it that it is given."""
+class Changes(CustomGraphPass):
+    """Changes a graph of inductor."""
+
+    def __init__(self, *changes: Callable[[fx.Graph], None]) -> None:
+        self._changes = changes
+
+    def __call__(self, graph: fx.Graph) -> None:
+        """One after the other."""
+        for change in self._changes:
+            change(graph)
+
+    def uuid(self) -> tuple[bytes, str]:
+        """What inductor's cache of compiled graphs sees: with it, which values a backward graph may write over.
+
+        The cache itself does not ask, and would give a backward pass that runs twice (`retain_graph=True`) code that
+        spoils its inputs, if the same graph has been compiled for one that runs once.
+        """
+        return get_hash_for_files((__file__,)), f"over {get_donated_idxs()}"
+
+
+def write_factors_out(graph: fx.Graph) -> None:
+    """Make factors of sums products of their own."""
+    for node in graph.find_nodes(op="call_function", target=aten.add.Tensor):
+        x, y = node.args
+        if "alpha" in node.kwargs and isinstance(y, fx.Node):
+            with graph.inserting_before(node):
+                product = graph.call_function(aten.mul.Tensor, (y, node.kwargs["alpha"]))
+            product.meta = dict(y.meta)
+            node.args, node.kwargs = (x, product), {}
+
+
+def copy_old_values(graph: fx.Graph) -> None:
+    """Copy what is read of an input after it has changed, before it does."""
+    order = {node: number for number, node in enumerate(graph.nodes)}
+    for change, buffer in _changes(graph):
+        for shown in _views(buffer):
+            late = [user for user in shown.users if _reads(user, shown) and order[user] > order[change]]
+            if late:
+                with graph.inserting_before(change):
+                    old = _copy_of(graph, shown)
+                for user in late:
+                    user.replace_input_with(shown, old)
+
+
+def give_own_room(graph: fx.Graph) -> None:
+    """Give ops a copy of a buffer where inductor may write their result over it, and that is needed later."""
+    order = {node: number for number, node in enumerate(graph.nodes)}
+    for change, buffer in _changes(graph):
+        for shown in _views(buffer):
+            for node in [user for user in shown.users if user.target in _WRITES_OVER]:
+                if _needed_after(node, order[change], order):
+                    with graph.inserting_before(node):
+                        node.replace_input_with(shown, _copy_of(graph, shown))
+
+
+def _changes(graph: fx.Graph) -> list[tuple[fx.Node, fx.Node]]:
+    """The ops that change inputs, each with its input."""
+    copies = graph.find_nodes(op="call_function", target=aten.copy_.default)
+    return [(node, node.args[0]) for node in copies if node.args[0].op == "placeholder"]
+
+
+def _views(buffer: fx.Node) -> Iterator[fx.Node]:
+    """The buffer, and what shows it, as long as it does so."""
+    yield buffer
     for user in list(buffer.users):
-        if user.target in _WRITES_OVER:
-            yield user, buffer
-        elif viewed(user) is not None or is_item(user):
-            yield from _writers(user)
+        if buffer in user.all_input_nodes and (viewed(user) is not None or is_item(user)):
+            yield from _views(user)
+
+
+def _reads(user: fx.Node, shown: fx.Node) -> bool:
+    """True if an op or who runs the graph reads a tensor, and does not only write to it."""
+    return user.target is not aten.copy_.default or user.args[0] is not shown
 
 
 def _copy_of(graph: fx.Graph, node: fx.Node) -> fx.Node:
