@@ -1,7 +1,7 @@
-"""Sizes of the products of ATen's ops that have no like in ONNX, or other arguments there.
+"""Products of ATen's ops that have no like in ONNX, or other arguments there.
 
-Each is (groups, rows, columns, reduction), by the shapes of the arguments and of the first result, and by what the
-other arguments say. Names: native_functions.yaml of https://github.com/pytorch/pytorch.
+Each is a contraction: an equation of Einsum and the shapes of its operands, by the shapes of the arguments and of the
+first result, and by what the other arguments say. Names: native_functions.yaml of https://github.com/pytorch/pytorch.
 """
 
 from __future__ import annotations
@@ -12,91 +12,91 @@ from math import prod
 from string import ascii_letters
 from typing import Any
 
-from workloads.importers.contraction import as_one, pair_product
+from workloads.importers.contraction import as_one, contract, einsum
 from workloads.importers.ir import Shape
 
-Sizes = tuple[int, int, int, int]
 Given = Mapping[str, Any]
 """Arguments by name, tensors as their shapes; the shape of the first result is "result"."""
+Contraction = tuple[str, *tuple[Shape, ...]]
 
 
-def _linear(given: Given) -> Sizes:
+def _packed(given: Given) -> Contraction:
     """Of a weight in whatever form, the result says how many columns it has."""
     first, result = next(iter(given.values())), given["result"]
-    return 1, prod(result[:-1]), result[-1], first[-1]
+    return "...k,kn->...n", first, (first[-1], result[-1])
 
 
-def _time_first(given: Given) -> Sizes:
+def _time_first(given: Given) -> Contraction:
     """A convolution of [time, batch, channels] by [taps, channels, columns]."""
     taps, channels, columns = given["weight"]
-    return 1, prod(given["result"][:2]), columns, taps * channels
+    return "tbk,kn->tbn", (*given["result"][:2], taps * channels), (taps * channels, columns)
 
 
-def _tensordot(given: Given) -> Sizes:
+def _tensordot(given: Given) -> Contraction:
     first, second = given["self"], given["other"]
-    reduction = prod(first[axis] for axis in given["dims_self"])
-    return 1, prod(first) // reduction, prod(second) // reduction, reduction
+    terms = [list(ascii_letters[: len(first)]), list(ascii_letters[len(first) :][: len(second)])]
+    for axis, other in zip(given["dims_self"], given["dims_other"], strict=True):
+        terms[1][other] = terms[0][axis]
+    a, b = map("".join, terms)
+    return f"{a},{b}->{''.join(sorted({*a} ^ {*b}))}", first, second
 
 
-def _inner(given: Given) -> Sizes:
-    first, second = given["self"], given["other"]
-    return (1, prod(first[:-1]), prod(second[:-1]), first[-1]) if first and second else (0, 0, 0, 0)
+def _inner(given: Given) -> Contraction:
+    return _tensordot({**given, "dims_self": [-1], "dims_other": [-1]})
 
 
-def _bilinear(given: Given) -> Sizes:
-    """The first input by the weight, and the second one by that."""
+def _bilinear(given: Given) -> Contraction:
+    """The first input by the weight, and the second one by that: one more place of the reduction."""
     outputs, first, second = given["weight"]
-    return 1, prod(given["input1"][:-1]), outputs * second, first + 1
+    return "...k,kn->...n", (*given["input1"][:-1], first + 1), (first + 1, outputs * second)
 
 
-def _trilinear(given: Given) -> Sizes:
-    """The first tensor by the second, and the third one by that; each lacks the axes that it is expanded along."""
+def _trilinear(given: Given) -> Contraction:
+    """Each tensor lacks the axes that it is expanded along."""
     axes = range(len(given["i1"]) + len(given["expand1"]))
-    operands = [
-        dict(zip((f"{axis}" for axis in axes if axis not in expanded), shape, strict=True))
-        for shape, expanded in ((given[f"i{k}"], given[f"expand{k}"]) for k in (1, 2, 3))
+    terms = [
+        "".join(ascii_letters[axis] for axis in axes if axis not in given[f"expand{k}"]) for k in (1, 2, 3)
     ]
-    kept = frozenset(f"{axis}" for axis in axes if axis not in given["sumdim"])
-    first, left = pair_product(operands, 0, 1, kept)
-    both = as_one([first, pair_product([left, operands[2]], 0, 1, kept)[0]])
-    return (both.groups, both.rows, both.cols, both.reduction) if both else (0, 0, 0, 0)
+    kept = "".join(ascii_letters[axis] for axis in axes if axis not in given["sumdim"])
+    return f"{','.join(terms)}->{kept}", given["i1"], given["i2"], given["i3"]
 
 
-def _cell(given: Given) -> Sizes:
-    gates, inputs = given["w_ih"]
-    return 1, prod(given["input"][:-1]), gates, inputs + given["w_hh"][-1]
-
-
-def _grouped(given: Given) -> Sizes:
+def _grouped(given: Given) -> Contraction:
     """A matrix a group, or rows, columns or places of the reduction that are dealt out to groups."""
     first, second = list(given.values())[:2]
-    groups = first[0] if len(first) == len(second) == 3 else 1
-    return groups, first[-2], second[-1], first[-1]
+    is_batch = len(first) == len(second) == 3
+    a, b = "gik"[3 - len(first) :], "gkj"[3 - len(second) :]
+    return f"{a},{b}->{'gij' if is_batch else 'ij'}", first, second
 
 
-def _power(given: Given) -> Sizes:
+def _power(given: Given) -> Contraction:
     """As many products as squaring takes."""
     matrix, power = given["self"], abs(given["n"])
     times = max(0, power.bit_length() - 1 + power.bit_count() - 1)
-    return prod(matrix[:-2]) * times, matrix[-2], matrix[-1], matrix[-1]
+    return "...ij,...jk->...ik", (times, *matrix), (times, *matrix)
 
 
-def _covariance(given: Given) -> Sizes:
-    variables, observations = given["self"]
-    return 1, variables, variables, observations
+def _affine_grid(given: Given) -> Contraction:
+    """Every place of the result by the matrix of its sample."""
+    samples, coordinates, places = given["theta"]
+    pixels = prod(given["result"][1:-1])
+    return "bpk,bkc->bpc", (samples, pixels, places), (samples, places, coordinates)
+
+
+def _covariance(given: Given) -> Contraction:
+    return "io,jo->ij", given["self"], given["self"]
 
 
 LEAST_MANY = 25
 """More rows than these have their distances by a product, unless the call says otherwise."""
 
 
-def _distances(given: Given) -> Sizes | None:
+def _distances(given: Given) -> Contraction | None:
     """Euclidean ones of many rows: a product of matrices that have the squares in two more columns."""
     first, second, mode = given["x1"], given["x2"], given.get("compute_mode")
     many = max(first[-2], second[-2]) > LEAST_MANY if not mode else mode == 1
-    return (
-        (prod(first[:-2]), first[-2], second[-2], first[-1] + 2) if many and given.get("p", 2) == 2 else None
-    )
+    wide = [(*shape[:-1], shape[-1] + 2) for shape in (first, second)]
+    return ("...ik,...jk->...ij", *wide) if many and given.get("p", 2) == 2 else None
 
 
 CHAINS = frozenset({"linalg_multi_dot", "chain_matmul"})
@@ -113,36 +113,44 @@ PACKED = frozenset(
 )
 """Ops whose second argument is a weight of which an element may hold several numbers."""
 
-SIZES: dict[str, Callable[[Given], Sizes | None]] = {
-    **dict.fromkeys(("linear", "_int_mm", "_scaled_mm", "_weight_int8pack_mm", "_addmm_activation"), _linear),
-    **dict.fromkeys(PACKED, _linear),
+CONTRACTIONS: dict[str, Callable[[Given], Contraction | None]] = {
+    **dict.fromkeys(PACKED, _packed),
     "conv_tbc": _time_first,
     "tensordot": _tensordot,
     "inner": _inner,
     "bilinear": _bilinear,
     "_trilinear": _trilinear,
-    **dict.fromkeys(("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"), _cell),
     **dict.fromkeys(("matrix_power", "linalg_matrix_power"), _power),
     **dict.fromkeys(("cov", "corrcoef"), _covariance),
+    "affine_grid_generator": _affine_grid,
     "cdist": _distances,
     **dict.fromkeys(
-        ("_grouped_mm", "_scaled_grouped_mm", "transformers.grouped_mm_fallback.default"), _grouped
+        (
+            "_grouped_mm",
+            "_scaled_grouped_mm",
+            "_scaled_grouped_mm_v2",
+            "transformers.grouped_mm_fallback",
+        ),
+        _grouped,
     ),
 }
 
 
-MAYBE = frozenset({"cdist", "cov", "corrcoef", "matrix_power", "linalg_matrix_power"})
+MAYBE = frozenset({"cdist", "cov", "corrcoef", "inner", "matrix_power", "linalg_matrix_power"})
 """Ops that are products for some arguments only."""
 
 
-def sizes(op: str, arguments: Mapping[str, Any], result: Shape | None) -> Sizes | None:
-    """The products of an op whose `arguments` have shapes in place of tensors; None where others know them."""
-    if op not in SIZES or result is None:
-        return None
+def sizes(op: str, arguments: Mapping[str, Any], result: Shape | None) -> tuple[int, int, int, int] | None:
+    """(groups, rows, columns, reduction) of the products of an op whose `arguments` have shapes in place of tensors;
+    None where others know them."""
     try:
-        return SIZES[op]({**arguments, "result": result})
+        equation, *shapes = CONTRACTIONS[op]({**arguments, "result": result}) or (
+            ",",
+        )  # no equation of these shapes
+        both = as_one(contract(*einsum(equation, shapes), in_order=True))
     except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError):
         return None
+    return (both.groups, both.rows, both.cols, both.reduction) if both else (0, 0, 0, 0)
 
 
 def chain(shapes: Sequence[Shape]) -> str:

@@ -20,13 +20,16 @@ MOST_TRIED = 5
 """Operands of which every order is tried; of more the cheapest pair is taken first."""
 
 
-def contract(operands: Sequence[Axes], kept: frozenset[str]) -> list[Gemm]:
-    """The products of a contraction of two operands or more, pair by pair in the cheapest order; none of fewer."""
+def contract(operands: Sequence[Axes], kept: frozenset[str], in_order: bool = False) -> list[Gemm]:
+    """The products of a contraction of two operands or more, pair by pair in the cheapest order, or beginning with the
+    first two; none of fewer."""
     if len(operands) < 2:
         return []
     operands = [{label: size for label, size in axes.items() if size != 1} for axes in operands]
     pairs = [(pair_product(operands, i, j, kept), i, j) for i, j in combinations(range(len(operands)), 2)]
-    if len(operands) > MOST_TRIED:
+    if in_order:
+        pairs = pairs[:1]
+    elif len(operands) > MOST_TRIED:
         pairs = [min(pairs, key=lambda each: each[0][0].macs)]
     plans = (
         [gemm, *contract([*(axes for k, axes in enumerate(operands) if k not in (i, j)), left], kept)]

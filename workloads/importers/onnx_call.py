@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from workloads.errors import InputError
 from workloads.importers.ir import Node, Shape, Tensor
-from workloads.importers.onnx_reader import Reader, Writer, name_of
+from workloads.importers.onnx_reader import Reader, Writer, name_of, op_of
 
 FLOAT, INT64 = 1, 7
 """ONNX's numbers of types."""
@@ -30,11 +30,11 @@ def known(found: Known | None) -> Known:
 
 
 class Call:
-    """A node that is written out: its inputs and attributes, and the nodes that stand for it so far."""
+    """A node that is written out: its inputs, its attributes (`given`), and the nodes that stand for it so far."""
 
     def __init__(self, reader: Reader, proto: Any) -> None:
         self.reader, self.proto = reader, proto
-        self.attributes = reader.attributes(proto)
+        self.given = Node(name_of(proto), op_of(proto), (), (), reader.attributes(proto))
         self.nodes: list[Node] = []
         self.made = 0
 
@@ -61,15 +61,6 @@ class Call:
     def kind(self, name: str) -> int:
         """ONNX's number of a tensor's type."""
         return self.reader.kind(self.reader.scope[name])
-
-    def number(self, name: str, default: int) -> int:
-        """An attribute that is an integer."""
-        return int(self.attributes.get(name, default))
-
-    def text(self, name: str) -> str:
-        """An attribute that is a text."""
-        value = self.attributes.get(name, b"")
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
     def name(self) -> str:
         """A new name."""
@@ -156,12 +147,12 @@ class Call:
 
     def activated(self, x: str) -> str:
         """x after the activation that an attribute names."""
-        op = self.text("activation")
+        op = self.given.text("activation")
         return self.add(op, x, like=x) if op else x
 
     def kept(self, *names: str) -> dict[str, Any]:
         """The attributes of these names that there are."""
-        return {name: self.attributes[name] for name in names if name in self.attributes}
+        return {name: self.given.attributes[name] for name in names if name in self.given.attributes}
 
 
 def writer(write: Callable[[Call], Sequence[str]]) -> Writer:

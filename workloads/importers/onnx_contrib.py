@@ -42,7 +42,7 @@ def _fused_matmul(call: Call) -> str:
     a, b = call.inputs(0, 1)
     terms = []
     for which, labels in (("A", ("i", "j")), ("B", ("j", "k"))):
-        turned, moved = call.number(f"trans{which}", 0), call.number(f"transBatch{which}", 0)
+        turned, moved = call.given.integer(f"trans{which}", 0), call.given.integer(f"transBatch{which}", 0)
         first, last = labels[::-1] if turned else labels
         terms.append(f"{first}...{last}" if moved else f"...{first}{last}")
     if len(call.shape(a)) < 2 or len(call.shape(b)) < 2 or terms == ["...ij", "...jk"]:
@@ -64,18 +64,18 @@ def _fused_gemm(call: Call) -> str:
 
 def _packed_matmul(call: Call) -> str:
     """MatMulNBits, MatMulBnb4: weights [N, K] of few bits in blocks."""
-    columns, depth = call.number("N", 0), call.number("K", 0)
+    columns, depth = call.given.integer("N", 0), call.given.integer("K", 0)
     w = call.unpacked(call.input(1), (columns, depth), *call.inputs(2, 3, 4))
     y = call.add("Einsum", call.input(0), w, equation="...k,nk->...n")
     return call.added(y, call.input(5))
 
 
 def _packed_table(call: Call) -> str:
-    shape, bits = call.shape(call.input(0)), call.number("bits", 4)
+    shape, bits = call.shape(call.input(0)), call.given.integer("bits", 4)
     tensor = call.reader.tensors[call.reader.scope[call.input(0)]]
     shape = (*shape[:-1], shape[-1] * max(1, int(8 * tensor.element_bytes) // bits))
     table = call.unpacked(call.input(0), shape, *call.inputs(2, 3))
-    return call.add("Gather", table, call.input(1), axis=call.number("gather_axis", 0))
+    return call.add("Gather", table, call.input(1), axis=call.given.integer("gather_axis", 0))
 
 
 def _quantised_lstm(call: Call) -> list[str]:
@@ -107,7 +107,7 @@ def _attention(
     """Attention of [B, S, H] queries; `others` are mask, past keys, past values and whatever else it reads, `length`
     the keys with those of the past, unless 0, of which a query attends to the last `window`, unless 0, and `cache` the
     position of the first output that is a cache, of `packed` of them in one."""
-    heads = max(1, call.number("num_heads", 1))
+    heads = max(1, call.given.integer("num_heads", 1))
     query, key, value = (call.shape(name) for name in (q, k, v))
     pairs = pairs or heads
     value_size = value[-1] if len(value) > 3 else value[-1] // pairs
@@ -134,7 +134,7 @@ def _last(call: Call, cache: str, keys: int) -> str:
 def _projected(call: Call, x: str, weight: str, past: int, others: Sequence[int]) -> list[str]:
     """Attention after the product that makes queries, keys and values of x."""
     p = call.added(call.add("MatMul", x, weight), call.input(2))
-    sizes = list(call.attributes.get("qkv_hidden_sizes", ())) or [call.shape(p)[-1] // 3] * 3
+    sizes = list(call.given.attributes.get("qkv_hidden_sizes", ())) or [call.shape(p)[-1] // 3] * 3
     q, k, v = call.split("Split", 3, p, call.constant(sizes), axis=-1)
     caches = ["", call.input(past), "", *call.inputs(*others)]
     return _attention(call, q, k, v, caches, packed=(2,))
@@ -154,13 +154,13 @@ def _multi_head(*positions: int) -> Write:
 
     def write(call: Call) -> list[str]:
         q, k, v = call.inputs(0, 1, 2)
-        heads, shape = max(1, call.number("num_heads", 1)), call.shape(q)
+        heads, shape = max(1, call.given.integer("num_heads", 1)), call.shape(q)
         if not k and len(shape) == 5:  # [B, S, heads, 3, size]
             q, k, v = call.parts(q, (*shape[:2], heads * shape[4]), 3)
         elif not v and len(call.shape(k)) == 5:  # [B, T, heads, 2, size]
             packed = call.shape(k)
             k, v = call.parts(k, (*packed[:2], heads * packed[4]), 2)
-        shared = call.number("past_present_share_buffer", 0) and call.input(positions[1])
+        shared = call.given.integer("past_present_share_buffer", 0) and call.input(positions[1])
         length = call.shape(call.input(positions[1]))[-2] if shared else 0
         return _attention(call, q, k, v, call.inputs(*positions), length=length)
 
@@ -169,7 +169,7 @@ def _multi_head(*positions: int) -> Write:
 
 def _grouped(call: Call) -> list[str]:
     q, k, v = call.inputs(0, 1, 2)
-    heads, pairs = max(1, call.number("num_heads", 1)), max(1, call.number("kv_num_heads", 1))
+    heads, pairs = max(1, call.given.integer("num_heads", 1)), max(1, call.given.integer("kv_num_heads", 1))
     if not k:
         size = call.shape(q)[-1] // (heads + 2 * pairs)
         sizes = call.constant([heads * size, pairs * size, pairs * size])
@@ -181,7 +181,7 @@ def _grouped(call: Call) -> list[str]:
         present = call.proto.output[1] if len(call.proto.output) > 1 else ""
         length = (call.reader.stated_shape(present) or (0, 0))[-2]
     others = ["", *call.inputs(3, 4, 5, 6, 7, 8)]
-    window = call.number("local_window_size", 0)
+    window = call.given.integer("local_window_size", 0)
     return _attention(call, q, k, v, others, pairs, length=length, window=window)
 
 
@@ -216,7 +216,7 @@ def _group_norm(skip: bool) -> Write:
         x = call.input(0)
         x = call.added(x, *call.inputs(3, 4)) if skip else x
         y = call.add("InstanceNormalization", x, *call.inputs(1, 2), like=x)
-        return [call.add("Swish", y, like=y) if call.number("activation", 0) else y, x if skip else ""]
+        return [call.add("Swish", y, like=y) if call.given.integer("activation", 0) else y, x if skip else ""]
 
     return write
 
@@ -237,7 +237,7 @@ def _same(op: str) -> Write:
     """The op of ONNX with these inputs and attributes."""
 
     def write(call: Call) -> str:
-        return call.add(op, *call.proto.input, like=call.input(0), **call.attributes)
+        return call.add(op, *call.proto.input, like=call.input(0), **call.given.attributes)
 
     return write
 
@@ -250,7 +250,7 @@ def _quantised(op: str, operands: int, bias: int = 0) -> Write:
 
     def write(call: Call) -> str:
         inputs = [call.scaled(i, i + 1, i + 2) for i in range(0, 3 * operands, 3)]
-        last = bool(call.number("channels_last", 0))
+        last = bool(call.given.integer("channels_last", 0))
         if last:
             n, *pixels, c = call.shape(inputs[0])
             inputs[0] = call.view(inputs[0], (n, c, *pixels))

@@ -2,23 +2,30 @@
 
 - **If**: the branch that a constant condition takes, else the one with more multiply-accumulates (then the one that
   reads more), with a remark. Its nodes stand in place of it.
-- **Loop, Scan**: one node with a body that runs as often as constants and shapes say. A loop that could end sooner runs
-  to its limit, with a remark. Where what it hands on grows or is a sequence, its trips are written out one by one.
+- **Loop, Scan**: one node with a body that runs as often as constants, shapes and counters say. A loop that could end
+  sooner runs to its limit, with a remark. Where what it hands on grows or is a sequence, its trips are written out one
+  by one.
 - **Sequences and optionals**: which tensors are in them is followed; nothing moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from workloads.importers.ir import Body, Node, Shape
 from workloads.importers.onnx_call import INT64, Call, Unknown, known, writer
 from workloads.importers.onnx_reader import Writer, graphs_of, name_of
+from workloads.importers.vocabulary import ELEMENTWISE, VIEWS
 from workloads.importers.work import dearest
 
 MAX_TRIPS = 1_000_000
 """A larger limit of a loop says only that it has none."""
+MAX_COUNTED = 10_000
+"""Trips of a loop that counters end, each of which is followed."""
 MAX_WRITTEN = 100_000
 """Nodes that a loop whose trips differ may become."""
 
@@ -50,6 +57,8 @@ def _loop(call: Call) -> Sequence[str]:
     if go is not None and not go.item():
         most = 0
     start = [reader.scope.get(name, "") for name in call.proto.input[2:]]
+    ends = _counted(call, graph) if most else None
+    most = most if ends is None else min(most, ends)
     if not reader.sequences.keys().isdisjoint(start):
         return _written_out(call, graph, start, most)
     fresh = reader.elements([call.put((), INT64), call.constant(True), *map(call.like, call.proto.input[2:])])
@@ -57,7 +66,7 @@ def _loop(call: Call) -> Sequence[str]:
     shapes = [reader.tensors[name].shape for name in outputs]
     if any(reader.tensors[a].shape != b for a, b in zip(fresh[2:], shapes[1:], strict=False)):
         return _written_out(call, graph, start, most)
-    trips, finals = _trips(call, outputs[0], most), 1 + len(start)
+    trips, finals = most if ends is not None else _trips(call, outputs[0], most), 1 + len(start)
     scans = [None if trips is None or shape is None else (trips, *shape) for shape in shapes[finals:]]
     body = Body(tuple(nodes), fresh, outputs[1:], trips, outputs[:finals])
     return _repeated(call, body, [*shapes[1:finals], *scans])
@@ -73,6 +82,51 @@ def _trips(call: Call, condition: str, most: int) -> int | None:
     if again is None and most > 1:
         call.reader.remark("Loop that may end sooner ({names}): counted with all its trips", call.proto)
     return max(0, most)
+
+
+def _counted(call: Call, graph: Any) -> int | None:
+    """After how many trips the condition of a loop ends it, where counters and constants alone say that; None
+    elsewhere."""
+    counter, *carried = (info.name for info in graph.input)
+    handed = dict(zip(carried, (info.name for info in graph.output), strict=False))
+    nodes, read = _needed(graph, handed)
+    values: dict[str, Any] = {name: call.reader.value(name) for name in read - {counter, *carried}}
+    values |= {tensor.name: call.reader.array(tensor) for tensor in graph.initializer if tensor.name in read}
+    values |= {name: call.value(at) for at, name in enumerate(carried, 1) if name in read}
+    values[counter] = np.array(0)
+    changing = [name for name in carried if name in read]
+    known = all(value is not None and value.size == 1 for value in values.values())
+    if not known or not all(map(_counts, nodes)) or not read & {counter, *carried[1:]}:
+        return None
+    try:
+        run = call.reader.evaluator(nodes, list(values), [handed[name] for name in (carried[0], *changing)])
+        for trip in range(1, MAX_COUNTED + 1):
+            again, *found = run(values)
+            if not again.item():
+                return trip
+            values |= {counter: np.array(trip), **dict(zip(changing, found, strict=True))}
+    except Exception:  # what ONNX refuses is not followed
+        pass
+    return None
+
+
+def _counts(node: Any) -> bool:
+    """Whether a node (NodeProto) makes one number of others."""
+    small = all(prod(a.t.dims) == 1 and len([*a.ints, *a.floats]) < 2 for a in node.attribute)
+    return small and (node.op_type in ELEMENTWISE or node.op_type in VIEWS | {"Constant"})
+
+
+def _needed(graph: Any, handed: Mapping[str, str]) -> tuple[list[Any], set[str]]:
+    """The nodes of a loop's body that say whether it goes on, and what they read from outside of the trip; `handed`
+    says what a trip hands on for each of its inputs but the first."""
+    wanted = {next(iter(handed.values()))}
+    while True:
+        nodes = [node for node in graph.node if not wanted.isdisjoint(node.output)]
+        more = wanted | {name for node in nodes for name in node.input if name}
+        more |= {handed[name] for name in more & handed.keys()}
+        if more == wanted:
+            return nodes, wanted - {name for node in nodes for name in node.output}
+        wanted = more
 
 
 def _written_out(call: Call, graph: Any, carried: list[str], most: int) -> list[str]:
@@ -91,25 +145,16 @@ def _written_out(call: Call, graph: Any, carried: list[str], most: int) -> list[
         if again is not None and not again.item():
             break
     stacked = zip(call.proto.output[len(carried) :], zip(*kept, strict=True), strict=False)
-    return [*carried, *(_stacked(call, local, parts) if local else "" for local, parts in stacked)]
-
-
-def _stacked(call: Call, local: str, parts: tuple[str, ...]) -> str:
-    """The output of a loop that has a part of each trip."""
-    shape = call.reader.tensors[parts[0]].shape
-    made = call.reader.define(local)
-    call.reader.put(made, None if shape is None else (len(parts), *shape), call.reader.kind(parts[0]))
-    call.nodes.append(Node(name_of(call.proto), "Concat", parts, (made,), {"axis": 0}))
-    return made
+    return [*carried, *(_joined(call, parts, 0, True) if local else "" for local, parts in stacked)]
 
 
 def _scan(call: Call) -> Sequence[str]:
-    (graph,), reader, count = graphs_of(call.proto), call.reader, call.number("num_scan_inputs", 0)
+    (graph,), reader, count = graphs_of(call.proto), call.reader, call.given.integer("num_scan_inputs", 0)
     given = reader.elements(call.proto.input)
     states = len(given) - count
     if count < 1 or states < 0 or reader.opsets.get("", 1) < 9 or len(graph.input) != len(given):
         raise Unknown("inputs: expected those of the body, found others")
-    axes = list(call.attributes.get("scan_input_axes", [0] * count))
+    axes = list(call.given.attributes.get("scan_input_axes", [0] * count))
     sliced = call.proto.input[states:]
     shapes = [known(call.shape(name) or None) for name in sliced]
     lefts = [
@@ -123,7 +168,7 @@ def _scan(call: Call) -> Sequence[str]:
     )
     nodes, outputs = reader.body(graph, name_of(call.proto), fresh)
     found = [reader.tensors[name].shape for name in outputs]
-    along = list(call.attributes.get("scan_output_axes", [0] * (len(outputs) - states)))
+    along = list(call.given.attributes.get("scan_output_axes", [0] * (len(outputs) - states)))
     trips = shapes[0][axes[0]]
     scans = [_with_axis(shape, axis, trips) for shape, axis in zip(found[states:], along, strict=True)]
     body = Body(tuple(nodes), fresh, outputs, trips, outputs[:states])
@@ -192,33 +237,30 @@ def _at(call: Call) -> list[str]:
 
 def _split(call: Call) -> Sequence[str]:
     x, shape = call.input(0), call.shape(call.input(0))
-    axis = call.number("axis", 0) % len(shape)
+    axis = call.given.integer("axis", 0) % len(shape)
     sizes = [1] * shape[axis]
     if call.input(1):
         value = known(call.value(1))
         sizes = [int(v) for v in value.ravel()]
         if value.ndim == 0:
             sizes = [min(sizes[0], shape[axis] - k) for k in range(0, shape[axis], sizes[0])]
-    squeezed = not call.input(1) and not call.number("keepdims", 1)
-    after = [shape[axis + 1 :] if squeezed else (size, *shape[axis + 1 :]) for size in sizes]
-    names = [call.put((*shape[:axis], *left), call.kind(x)) for left in after]
-    call.node("Split", [x], names)
+    names = call.split("Split", len(sizes), x, call.constant(np.array(sizes, np.int64)), axis=axis)
+    if not call.input(1) and not call.given.integer("keepdims", 1):
+        names = [call.add("Squeeze", name, call.constant([axis])) for name in names]
     return call.reader.elements(names)
 
 
-def _joined(call: Call) -> list[str]:
-    found, reader = call.members(), call.reader
-    shapes = [known(reader.tensors[name].shape) for name in found]
-    axis, first = call.number("axis", 0), list(shapes[0])
-    if call.number("new_axis", 0):
-        shape = _with_axis(shapes[0], axis, len(found))
-    else:
-        first[axis] = sum(each[axis] for each in shapes)
-        shape = tuple(first)
-    made = reader.define(call.proto.output[0])
-    reader.put(made, shape, reader.kind(found[0]))
-    call.nodes.append(Node(name_of(call.proto), "Concat", tuple(found), (made,), {"axis": axis}))
-    return [made]
+def _joined(call: Call, tensors: Sequence[str], axis: int, is_new: bool) -> str:
+    """The tensors (by their names in the whole model) along an axis, which may be a new one."""
+    call.reader.scope.update((each, each) for each in tensors)
+    if is_new:
+        tensors = [call.add("Unsqueeze", each, call.constant([axis])) for each in tensors]
+    return call.reader.scope[call.add("Concat", *tensors, axis=axis)]
+
+
+def _whole(call: Call) -> list[str]:
+    tensors = [name for name in call.members() if known(call.reader.tensors[name].shape) is not None]
+    return [_joined(call, tensors, call.given.integer("axis", 0), bool(call.given.integer("new_axis", 0)))]
 
 
 def _same(call: Call) -> list[str]:
@@ -256,7 +298,7 @@ WRITERS: dict[str, Writer] = {
     "Scan": writer(_scan),
     "SequenceAt": writer(_at),
     "SequenceLength": writer(lambda call: call.reader.elements([call.constant(len(call.members()))])),
-    "ConcatFromSequence": writer(_joined),
+    "ConcatFromSequence": writer(_whole),
     "Identity": writer(_identity),
     "Optional": writer(_optional),
     "OptionalGetElement": writer(_same),

@@ -126,7 +126,7 @@ class Reader:
                 raise InputError(
                     f"{self.file}: initializer {tensor.name!r}: expected sizes >= 0, found {shape}"
                 )
-            array = self._array(tensor) if np.prod(shape, dtype=float) <= MAX_ELEMENTS else None
+            array = self.array(tensor) if np.prod(shape, dtype=float) <= MAX_ELEMENTS else None
             self._check_place(tensor)
             self.put(self.define(tensor.name), shape, tensor.data_type, constant=True, value=array)
         for sparse in graph.sparse_initializer:
@@ -328,15 +328,25 @@ class Reader:
         given = self._given(proto)
         if any(value is None for value in given.values()) or any(map(self._is_beside, proto.attribute)):
             return []
-        inputs, outputs = list(given), list(proto.output)
-        function = self.onnx.helper.make_function("", "f", inputs, outputs, [proto], self._imports())
         try:
-            with np.errstate(all="ignore"):
-                found = self.onnx.reference.ReferenceEvaluator(function).run(None, given, {})
+            found = self.evaluator([proto], list(given), list(proto.output))(given)
         except Exception:  # arithmetic that ONNX refuses is not followed
             return []
         arrays = [np.asarray(value) for value in found]
         return arrays if all(a.dtype != object and a.size <= MAX_ELEMENTS for a in arrays) else []
+
+    def evaluator(
+        self, protos: Sequence[Any], inputs: Sequence[str], outputs: Sequence[str]
+    ) -> Callable[[Mapping[str, Any]], list[Any]]:
+        """What runs some nodes: values by name in, those of `outputs` out. It raises whatever ONNX does."""
+        function = self.onnx.helper.make_function("", "f", inputs, outputs, protos, self._imports())
+        evaluator = self.onnx.reference.ReferenceEvaluator(function)
+
+        def run(given: Mapping[str, Any]) -> list[Any]:
+            with np.errstate(all="ignore"):
+                return list(evaluator.run(None, dict(given), {}))
+
+        return run
 
     def _given(self, proto: Any) -> dict[str, NDArray[Any] | None]:
         """What a node's inputs hold, by name; None where that is not known."""
@@ -415,7 +425,8 @@ class Reader:
         tensors = attribute.t, attribute.sparse_tensor.values, attribute.sparse_tensor.indices
         return any(tensor.data_location == self.onnx.TensorProto.EXTERNAL for tensor in tensors)
 
-    def _array(self, tensor: Any) -> NDArray[Any] | None:
+    def array(self, tensor: Any) -> NDArray[Any] | None:
+        """The values of a TensorProto; None where they are not in the file."""
         if tensor.data_location == self.onnx.TensorProto.EXTERNAL:
             return None
         try:

@@ -113,26 +113,15 @@ def is_instance(document: Any) -> bool:
 
 def to_json(instance: PlacementGraph) -> str:
     """The instance as JSON that `parse` reads as an equal one."""
+    of_nodes = (each.tolist() for each in (instance.latency, instance.size_bytes, instance.group))
     nodes = [
         {"id": i, "name": name, "fpgaLatency": latency, "size": size, "colorClass": group}
-        for i, (name, latency, size, group) in enumerate(
-            zip(
-                instance.nodes,
-                instance.latency.tolist(),
-                instance.size_bytes.tolist(),
-                instance.group.tolist(),
-                strict=True,
-            )
-        )
+        for i, (name, latency, size, group) in enumerate(zip(instance.nodes, *of_nodes, strict=True))
     ]
+    of_edges = (each.tolist() for each in (instance.transfer_time, instance.transfer_bytes))
     edges = [
         {"sourceId": source, "destId": reader, "cost": time, "size": size}
-        for (source, reader), time, size in zip(
-            instance.edges.tolist(),
-            instance.transfer_time.tolist(),
-            instance.transfer_bytes.tolist(),
-            strict=True,
-        )
+        for (source, reader), time, size in zip(instance.edges.tolist(), *of_edges, strict=True)
     ]
     asked = {"maxFPGAs": instance.devices, "maxSizePerFPGA": instance.device_bytes}
     document = {

@@ -11,9 +11,9 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from math import prod
+from math import ceil, floor, prod, trunc
 from typing import Any
 
 from workloads.errors import InputError
@@ -24,6 +24,8 @@ from workloads.importers.uncounted import counted
 from workloads.importers.uncounted import names as listed
 
 MAX_GRAPH_BYTES = 512 * 2**20
+MAX_EXPRESSION = 10_000
+"""Characters of the expression of a size."""
 
 WIDTHS = {
     **{1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 2, 7: 4, 8: 8, 9: 4, 10: 8, 11: 16, 12: 1, 13: 2},
@@ -176,61 +178,64 @@ def _shape(sizes: Any, dimensions: Dimensions, where: str) -> Shape | None:
 
 
 def _expression(text: str, dimensions: Dimensions, where: str) -> int | None:
-    """The value of an expression as SymPy prints it: Mul(Integer(2), Symbol('s0', …)) or 2*s0."""
-    if len(text) > 10_000:
+    """The value of an expression as SymPy prints it: Mul(Integer(2), Symbol('s0', …)) or 2*s0; None where a size in it
+    is not given, or depends on data (PyTorch calls those u0, u1 …)."""
+
+    def symbol(name: str) -> float | None:
+        return dimensions.given.get(name) if name.startswith("u") else dimensions.size(name, where)
+
+    def value(term: ast.expr) -> float | None:
+        match term:
+            case ast.Constant(value=int(number) | float(number)):
+                return number
+            case ast.Call(func=ast.Name(id="Float"), args=[ast.Constant(value=str(number)), *_]):
+                return float(number)
+            case (
+                ast.Name(id=name)
+                | ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(name)), *_])
+            ):
+                return symbol(name)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return _applied("Neg", [value(operand)])
+            case ast.BinOp(left=left, op=operator, right=right):
+                return _applied(type(operator).__name__, [value(left), value(right)])
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments):
+                return _applied(name, list(map(value, arguments)))
         return None
+
     try:
-        term = ast.parse(text, mode="eval").body
-    except (SyntaxError, MemoryError):
+        found = value(ast.parse(text, mode="eval").body) if len(text) <= MAX_EXPRESSION else None
+    except (SyntaxError, MemoryError, ValueError):
         return None
-    return _evaluate(term, dimensions, where)
+    return found if type(found) is int else None
 
 
-def _evaluate(term: ast.expr, dimensions: Dimensions, where: str) -> int | None:
-    if isinstance(term, ast.Constant) and type(term.value) is int:
-        return term.value
-    if isinstance(term, ast.Name):
-        return _symbol(term.id, dimensions, where)
-    if isinstance(term, ast.UnaryOp) and isinstance(term.op, ast.USub):
-        value = _evaluate(term.operand, dimensions, where)
-        return None if value is None else -value
-    if isinstance(term, ast.BinOp):
-        names = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.FloorDiv: "FloorDiv", ast.Mod: "Mod"}
-        values = [_evaluate(side, dimensions, where) for side in (term.left, term.right)]
-        return _apply(names.get(type(term.op), ""), values)
-    if isinstance(term, ast.Call) and isinstance(term.func, ast.Name | ast.Attribute):
-        name = term.func.id if isinstance(term.func, ast.Name) else term.func.attr
-        if name == "Symbol" and term.args and isinstance(term.args[0], ast.Constant):
-            return _symbol(str(term.args[0].value), dimensions, where)
-        return _apply(name, [_evaluate(each, dimensions, where) for each in term.args])
-    return None
+_FUNCTIONS: dict[str, Callable[..., float | None]] = {
+    "Integer": int,
+    **dict.fromkeys(("Float", "ToFloat"), float),
+    "Neg": lambda a: -a,
+    "Sub": lambda a, b: a - b,
+    **dict.fromkeys(("Mul", "Mult"), lambda *each: prod(each)),
+    "Add": lambda *each: sum(each),
+    "Max": max,
+    "Min": min,
+    **dict.fromkeys(("Pow", "PowByNatural"), lambda a, b: a**b if 0 <= b < 64 else None),
+    **dict.fromkeys(("FloorDiv", "CleanDiv"), lambda a, b: a // b),
+    **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv", "Rational", "Div"), lambda a, b: a / b),
+    "CeilDiv": lambda a, b: -(-a // b),
+    **{"CeilToInt": ceil, "FloorToInt": floor, "TruncToInt": trunc, "RoundToInt": round},
+    **dict.fromkeys(("Mod", "PythonMod"), lambda a, b: a % b),
+}
+"""Functions of SymPy and PyTorch, and operators of Python, in sizes; None where there is no such value."""
 
 
-def _symbol(name: str, dimensions: Dimensions, where: str) -> int | None:
-    """The size of an open dimension; None, too, for one that depends on data (PyTorch calls those u0, u1 …)."""
-    return dimensions.given.get(name) if name.startswith("u") else dimensions.size(name, where)
-
-
-def _apply(name: str, values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    if len(known) < len(values) or not known or any(abs(value) > 2**62 for value in known):
+def _applied(name: str, values: list[float | None]) -> float | None:
+    """A function of sizes; None where one is not known, or there is no such value."""
+    known = [value for value in values if value is not None and abs(value) <= 2**62]
+    try:
+        return _FUNCTIONS[name](*known) if len(known) == len(values) else None
+    except (KeyError, TypeError, ValueError, ArithmeticError):
         return None
-    first, *rest = known
-    if name == "Integer":
-        return first
-    if name == "Add":
-        return sum(known)
-    if name == "Sub" and rest:
-        return first - rest[0]
-    if name == "Mul":
-        return prod(known)
-    if name in ("Max", "Min"):
-        return max(known) if name == "Max" else min(known)
-    if name in ("FloorDiv", "CleanDiv", "CeilDiv", "CeilToInt") and rest and rest[0]:
-        return -(-first // rest[0]) if name.startswith("Ceil") else first // rest[0]
-    if name in ("Mod", "PythonMod") and rest and rest[0]:
-        return first % rest[0]
-    return None
 
 
 def _check_order(nodes: Iterable[Node], tensors: Mapping[str, Tensor], given: set[str], file: str) -> None:

@@ -42,11 +42,10 @@ RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 SETTINGS = by_name(
     {
-        (
-            1,
-        ): "Reshape Expand Tile Split Squeeze Unsqueeze TopK Upsample ReduceMean ReduceSum ReduceMax ReduceMin "
-        "ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare CumSum CumProd CenterCropPad "
-        "ReverseSequence",
+        (1,): """
+            Reshape Expand Tile Split Squeeze Unsqueeze TopK Upsample ReduceMean ReduceSum ReduceMax ReduceMin
+            ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare CumSum CumProd CenterCropPad
+            ReverseSequence""",
         (2,): "MaxUnpool",
         (4,): "LSTM GRU RNN",
         (1, 2): "Clip OneHot Dropout Col2Im",

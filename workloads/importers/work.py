@@ -78,9 +78,7 @@ def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
     if op in PASSES:
         return PASSES[op] * outputs
     if op in TRANSFORMS:
-        return (
-            5 * outputs // 2 * max(1, max(folded.shape_of(node.outputs[0])[:-1], default=1).bit_length() - 1)
-        )
+        return _fourier(node, folded)
     if op in POOLS:
         return tensors[node.outputs[0]].elements * prod(node.integers("kernel_shape"))
     if op in REDUCTIONS or op in GLOBAL_POOLS:
@@ -90,6 +88,15 @@ def vector_ops(node: Node, cluster: Sequence[Node], folded: Folded) -> int:
     if op == "Gather":
         return VECTOR_OPS["copy"] * max(looked_up(node, folded), outputs)
     return VECTOR_OPS["copy"] * (outputs if op in MOVERS else max(inputs, outputs))
+
+
+def _fourier(node: Node, folded: Folded) -> int:
+    """Element operations of a Fourier transform. ONNX has pairs of numbers; a front end that has complex ones says over
+    how many a transform runs, half of which are on the other side where one side is real."""
+    made, read = folded.shape_of(node.outputs[0]), folded.shape_of(node.inputs[0])
+    points, pick = node.integer("points", 0), max if node.op == "STFT" else min
+    work = 5 * pick(prod(made), prod(read)) if points else 5 * prod(made) // 2
+    return work * max(1, (points or max(made[:-1], default=1)).bit_length() - 1)
 
 
 def looked_up(node: Node, folded: Folded) -> int:
@@ -281,8 +288,12 @@ def _attention(node: Node, shape: ShapeOf) -> list[Gemm]:
 
 
 def _recurrent(node: Node, shape: ShapeOf) -> list[Gemm]:
-    """Every step multiplies every matrix: ONNX has those of both directions in one tensor, PyTorch a tensor each."""
-    steps, weights = shape(node.inputs[0]), [shape(name) for name in node.inputs[1:] if name]
+    """Every step multiplies every matrix: ONNX has those of both directions in one tensor, PyTorch a tensor each. What
+    stands fifth and sixth are states."""
+    steps, weights = (
+        shape(node.inputs[0]),
+        [shape(name) for name in (*node.inputs[1:5], *node.inputs[7:]) if name],
+    )
     matrices = [(1, *weight) for weight in weights if len(weight) == 2]
     if len(weights[0]) == 3:
         agree(steps[-1], weights[0][2])

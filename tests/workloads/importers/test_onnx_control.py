@@ -119,10 +119,33 @@ def test_a_loop_is_one_op_with_its_products_in_all_trips_and_its_weights_once(tm
 
 
 def test_a_loop_that_may_end_sooner_counts_all_its_trips_with_a_remark(tmp_path):
-    net = loop("Cast <to: int = 9> (i)", n=np.array(5), go=np.array(True))
+    net = loop("Identity(c)", inputs="bool c, ", n=np.array(5), go=np.array(True))
     found = imported(tmp_path, net)
     assert found.workload.macs == 5 * 4 * 8 * 10
     assert found.remarks == ("Loop that may end sooner (last): counted with all its trips",)
+
+
+COUNTED = """g (float[4,8] x) => (float[4,8] last) {{
+    last, none = Loop (n, go, x, nine) <
+      body = b (int64 i, bool on, float[4,8] h, int64[1] left) => (bool more, float[4,8] next, int64[1] less)
+      {{
+        next = MatMul(h, w)
+        less = Sub(left, two)
+        rest = Greater(less, one)
+        more = {more}
+      }}>
+}}"""
+
+
+@pytest.mark.parametrize("limit", ["n", ""])
+@pytest.mark.parametrize("more", ["Cast <to: int = 9> (i)", "Less(i, four)", "And(on, rest)"])
+def test_a_loop_that_a_counter_ends_has_as_many_trips(tmp_path, more, limit):
+    numbers = {"one": np.array([1]), "two": np.array([2]), "four": np.array(4), "nine": np.array([9])}
+    net = model(COUNTED.format(more=more), n=np.array(8), go=np.array(True), w=weight(8, 8), **numbers)
+    net.graph.node[0].input[0] = limit
+    found = imported(tmp_path, net)
+    assert found.workload.macs == onnx_counting.macs(net, {"x": weight(4, 8)}) < 8 * 4 * 8 * 8
+    assert found.remarks == ()
 
 
 def test_what_nobody_reads_in_a_loop_is_left_out(tmp_path):

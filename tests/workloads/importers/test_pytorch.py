@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed
 from torch import nn
 from torch._export.serde import serialize
 from torch.nn import functional
@@ -156,6 +157,107 @@ def test_open_dimensions_of_a_program_are_named_and_given(tmp_path):
         read(file)
     name = str(caught.value).split("'")[1]
     assert read(file, {name: 7}).workload.macs == 7 * 8 * 4
+
+
+class Run(nn.Module):
+    """A function and its weight [8, 4]."""
+
+    def __init__(self, forward: Any) -> None:
+        super().__init__()
+        self.w, self.run = nn.Parameter(torch.zeros(8, 4)), forward
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.run(self.w, *inputs)
+
+
+SIZES = {
+    "squared": (lambda w, x: (x @ x.mT).flatten()[:, None] @ w[:1], 10 * 8 * 10 + 100 * 4),
+    "scaled": (lambda w, x: functional.interpolate(x.mT[None], scale_factor=1.5)[0].mT @ w, 15 * 8 * 4),
+    "padded": (lambda w, x: functional.pad(x, (0, 0, 0, 8 - x.shape[0] % 8)) @ w, 16 * 8 * 4),
+    "halved": (lambda w, x: functional.unfold(x[None, None], (3, 8), stride=2)[0].T[:, :8] @ w, 4 * 8 * 4),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_are_computed_from_open_dimensions_are_followed(tmp_path, name):
+    forward, macs = SIZES[name]
+    rows = {0: torch.export.Dim("rows", min=8, max=100)}
+    file = exported(Run(forward), tmp_path / "net.pt2", torch.zeros(12, 8), dynamic_shapes=((rows,),))
+    with pytest.raises(InputError, match="found open") as caught:
+        read(file)
+    assert read(file, {str(caught.value).split("'")[1]: 10}).workload.macs == macs
+
+
+def compared_in_place(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    a = x > 0
+    a ^= x < 1
+    a &= x < 2
+    return a.float() @ w
+
+
+def quantised_by_row(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    ops = torch.ops.quantized_decomposed
+    scales, zeros = ops.choose_qparams_per_token_asymmetric(x, torch.int8)
+    given = scales, zeros, -128, 127, torch.int8
+    return ops.dequantize_per_token(ops.quantize_per_token(x, *given), *given, torch.float32) @ w
+
+
+KNOWN: dict[str, Any] = {
+    "quantised": quantised_by_row,
+    "in_place": compared_in_place,
+    "random": lambda w, x: (x + torch.randn_like(w)[0, 0] + torch.randint_like(x, 3)) @ w,
+    "places": lambda w, x: x[:, torch.tril_indices(4, 4)[0][:8]] @ w,
+    "window": lambda w, x: (x * torch.hann_window(8)) @ w,
+    "shifted": lambda w, x: torch.fft.fftshift(x @ w),
+    "conjugate": lambda w, x: x @ w.mH.mH,
+    "old_names": lambda w, x: torch.arcsin(torch.copysign(x @ w, x[:, :4])),
+    "values": lambda w, x: torch.unique_consecutive(x @ w).sum() + torch.argwhere(x > 0).sum(),
+    "diagonal": lambda w, x: torch.diagflat(x[0]).fill_diagonal_(1)[:3] @ w,
+    "groups": lambda w, x: torch.zeros(2, 4).index_reduce_(0, torch.tensor([0, 1, 0]), x @ w, "amax"),
+    "loss": lambda w, x: functional.binary_cross_entropy_with_logits(x @ w, x[:, :4]),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_moves_or_changes_elements_one_by_one_is_known(name):
+    found = from_torch(Run(KNOWN[name]), (torch.zeros(3, 8),), fuse=False)
+    assert (found.workload.macs, found.workload.parameters) == (3 * 8 * 4, 32)
+    assert not any("unknown work" in remark for remark in found.remarks)
+
+
+FOURIER: dict[str, tuple[Any, tuple[int, ...], int]] = {
+    "complex": (torch.fft.fft, (4, 1024), 5 * 4 * 1024 * 10),
+    "real": (torch.fft.rfft, (4, 1024), 5 * 4 * 513 * 10),
+    "back": (lambda x: torch.fft.irfft(x[0].to(torch.complex64)), (1, 4, 513), 4 * 513 + 5 * 4 * 513 * 10),
+    "first_axis": (lambda x: torch.fft.fft(x, dim=0), (1024, 4), 5 * 4 * 1024 * 10),
+    "plane": (torch.fft.fft2, (2, 32, 32), 5 * 2 * 1024 * 10),
+    "short": (lambda x: torch.stft(x, 16, 8, return_complex=True), (3, 64), 3 * 80 + 5 * 3 * 9 * 9 * 4),
+}
+
+
+@pytest.mark.filterwarnings("ignore:A window was not provided")
+@pytest.mark.parametrize("name", FOURIER)
+def test_a_fourier_transform_costs_five_n_log_n_of_complex_numbers(name):
+    forward, shape, work = FOURIER[name]
+    found = from_torch(Run(lambda w, x: forward(x)), (torch.zeros(shape),), fuse=False).workload
+    assert sum(op.vector_ops for op in found) == work
+
+
+READ: dict[str, tuple[Any, int]] = {
+    "similar": (lambda w, x: functional.cosine_similarity(x[:, :4], w[:3]), 1),
+    "bounds": (lambda w, x: torch.clamp(x[:, :4], min=w[:3]), 1),
+    "sequences": (lambda w, x: nn.utils.rnn.pad_sequence([x[:, :4], w, w[:2]]), 1),
+    "places": (lambda w, x: torch.bucketize(x, w[:, 0].contiguous()), 1),
+    "repeated": (lambda w, x: torch.meshgrid(x[0], w[0], indexing="ij")[0] + 1, 1),
+    "type": (lambda w, x: x.type_as(w) + 1, 0),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_every_tensor_whose_elements_are_used_is_read(name):
+    forward, reads = READ[name]
+    ops = from_torch(Run(forward), (torch.zeros(3, 8),), fuse=False).workload.ops
+    assert sum(op.parameters > 0 for op in ops) == reads
 
 
 def test_an_op_that_is_not_known_is_refused_or_priced_as_a_mover():

@@ -209,6 +209,10 @@ LAYERS: dict[str, tuple[nn.Module, tuple[tuple[int, ...], ...]]] = {
         ((3, 5), (3, 7), (3, 7)),
     ),
     "gru_cell": (Held(lambda m, x, h: m.cell(x, h), cell=nn.GRUCell(5, 7)), ((3, 5), (3, 7))),
+    "gru_cell_without_biases": (
+        Held(lambda m, x, h: m.cell(x, h), cell=nn.GRUCell(5, 7, bias=False)),
+        ((3, 5), (3, 7)),
+    ),
     "rnn_cell": (Held(lambda m, x, h: m.cell(x, h), cell=nn.RNNCell(5, 7)), ((3, 5), (3, 7))),
     "state_of_a_layer": (
         Held(lambda m, x: m.rnn(x, m.start(x[:1]))[0], rnn=nn.GRU(5, 7), start=nn.Linear(5, 7)),
@@ -269,6 +273,11 @@ UNSEEN: dict[str, tuple[Forward, tuple[torch.Tensor, ...], int]] = {
         lambda m, x, y, w: functional.bilinear(x, y, w),
         (*map(torch.zeros, ((3, 5), (3, 6), (7, 5, 6))),),
         756,
+    ),
+    "affine_grid": (
+        lambda m, x: functional.affine_grid(x, [2, 3, 8, 9], align_corners=False),
+        (torch.zeros(2, 2, 3),),
+        2 * 72 * 6,
     ),
     "int_mm": (
         lambda m, x, y: torch._int_mm(x, y),
