@@ -117,9 +117,7 @@ def give_own_room(graph: fx.Graph) -> None:
     for change, buffer in _changes(graph):
         for shown in _views(buffer):
             for node in [user for user in shown.users if user.target in _WRITES_OVER]:
-                # what an op of one's own has changed, inductor may write to out of order if it changes again
-                again = node.target in _OF_OTHERS and _maker(change) is not node
-                if again or _needed_after(node, order[change], order):
+                if _mixed(node, change) or _needed_after(node, order[change], order):
                     with graph.inserting_before(node):
                         node.replace_input_with(shown, _copy_of(graph, shown))
 
@@ -130,10 +128,11 @@ def _changes(graph: fx.Graph) -> list[tuple[fx.Node, fx.Node]]:
     return [(node, node.args[0]) for node in copies if node.args[0].op == "placeholder"]
 
 
-def _maker(change: fx.Node) -> fx.Node:
-    """The op whose result an input becomes."""
-    source = change.all_input_nodes[-1]
-    return source.all_input_nodes[0] if is_item(source) else source
+def _mixed(node: fx.Node, change: fx.Node) -> bool:
+    """True if inductor may run an op of one's own out of order: what else reads the buffer, or changes it, is fused."""
+    buffer, source = change.all_input_nodes[0], change.all_input_nodes[-1]
+    made = is_item(source) and source.all_input_nodes[0] is node
+    return node.target in _OF_OTHERS and not (made and set(buffer.users) == {node, change})
 
 
 def _views(buffer: fx.Node) -> Iterator[fx.Node]:
