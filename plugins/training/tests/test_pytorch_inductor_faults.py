@@ -79,19 +79,25 @@ def test_nor_does_one_of_which_a_view_is_returned_or_what_a_later_op_made_of_it(
     assert [_copies(_graph(step)) for step in (view, later, of_a_view)] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("again", [True, False])
-def test_what_an_op_of_ones_own_changes_has_room_of_its_own_if_it_changes_again(again: bool) -> None:
+@pytest.mark.parametrize(
+    ("reads", "again", "copies"), [(False, False, 0), (True, False, 1), (False, True, 1), (True, True, 2)]
+)
+def test_what_an_op_of_ones_own_changes_has_room_of_its_own_if_others_read_it(
+    reads: bool, again: bool, copies: int
+) -> None:
     graph = fx.Graph()
     buffer = graph.placeholder("buffer")
-    buffer.meta["val"] = torch.empty(4, 4, device="meta")
-    op = torch.ops.higher_order.auto_functionalized_v2
-    moved = graph.call_function(op, (torch.ops.aten.mul_.Tensor,), {"_all_bases": [buffer]})
-    result = graph.call_function(operator.getitem, (moved, 1))
-    last = graph.call_function(aten.sin.default, (result,)) if again else result
-    graph.call_function(aten.copy_.default, (buffer, last))
-    graph.output(())
+    state, results = buffer, []
+    for _ in range(1 + again):
+        state.meta["val"] = torch.empty(4, 4, device="meta")
+        results += [graph.call_function(aten.cos.default, (state,))] if reads else []
+        op = torch.ops.higher_order.auto_functionalized_v2
+        moved = graph.call_function(op, (aten.mul_.Tensor,), {"_all_bases": [state]})
+        state = graph.call_function(operator.getitem, (moved, 1))
+    graph.call_function(aten.copy_.default, (buffer, state))
+    graph.output(tuple(results))
     give_own_room(graph)
-    assert _copies(graph) == again
+    assert _copies(graph) == copies
 
 
 def test_a_result_that_is_read_before_the_buffer_changes_needs_no_copy() -> None:

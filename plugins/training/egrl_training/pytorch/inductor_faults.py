@@ -3,8 +3,9 @@
 *Results over buffers.* Inductor makes `index_put(buffer, …)` of a graph that ends with `buffer.copy_(…)` write into the
 buffer itself, if nothing reads the buffer in between. It does not ask who reads the *result* after that copy: a value
 that the backward pass needs is then the memory of the buffer, which holds what the step, or the next one, has written
-there since. Where that may happen, `give_own_room` gives the op a copy of the buffer: the memory that its result would
-take in eager mode, and which plans count.
+there since. And it may run an op of one's own that changes a tensor before what reads its old value, which it fuses
+with later ops. Where that may happen, `give_own_room` gives the op a copy of the buffer: the memory that its result
+would take in eager mode, and which plans count.
 
 *Old values.* A graph ends with the changes of its inputs, and the name of an input means its old value until there.
 Inductor drops copies that look idle, so that of two buffers that are swapped one is copied after it has changed, and
@@ -24,9 +25,11 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops.auto_functionalize import get_mutable_args
 from torch._inductor import config as _config
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._inductor.utils import get_donated_idxs
+from torch.utils._pytree import tree_leaves
 
 from egrl_training.pytorch.writes import is_item, viewed
 
@@ -117,9 +120,14 @@ def give_own_room(graph: fx.Graph) -> None:
     for change, buffer in _changes(graph):
         for shown in _views(buffer):
             for node in [user for user in shown.users if user.target in _WRITES_OVER]:
-                if _mixed(node, change) or _needed_after(node, order[change], order):
-                    with graph.inserting_before(node):
-                        node.replace_input_with(shown, _copy_of(graph, shown))
+                if _needed_after(node, order[change], order):
+                    _copy_before(node, shown)
+    for node in [node for node in graph.nodes if node.target in _OF_OTHERS]:
+        for given in _changed_by(node):
+            if viewed(given) is not None or not all(
+                user is node or _takes(user, node) for user in given.users
+            ):
+                _copy_before(node, given)
 
 
 def _changes(graph: fx.Graph) -> list[tuple[fx.Node, fx.Node]]:
@@ -128,11 +136,23 @@ def _changes(graph: fx.Graph) -> list[tuple[fx.Node, fx.Node]]:
     return [(node, node.args[0]) for node in copies if node.args[0].op == "placeholder"]
 
 
-def _mixed(node: fx.Node, change: fx.Node) -> bool:
-    """True if inductor may run an op of one's own out of order: what else reads the buffer, or changes it, is fused."""
-    buffer, source = change.all_input_nodes[0], change.all_input_nodes[-1]
-    made = is_item(source) and source.all_input_nodes[0] is node
-    return node.target in _OF_OTHERS and not (made and set(buffer.users) == {node, change})
+def _changed_by(node: fx.Node) -> list[fx.Node]:
+    """What an op of one's own changes."""
+    op: Any = node.args[0] if node.args else None
+    given: Any = node.kwargs
+    if node.target is torch.ops.higher_order.auto_functionalized_v2:
+        found = given["_all_bases"]
+    elif node.target is torch.ops.higher_order.auto_functionalized:
+        found = [given[name] for name in get_mutable_args(op)[0]]
+    else:
+        found = [given["kwargs"][name] for name in given["tensors_to_clone"]]
+    return [each for each in tree_leaves(found) if isinstance(each, fx.Node)]
+
+
+def _takes(user: fx.Node, node: fx.Node) -> bool:
+    """True if an input becomes what an op of one's own has made of it."""
+    source = user.all_input_nodes[-1] if user.all_input_nodes else user
+    return user.target is aten.copy_.default and is_item(source) and source.all_input_nodes[0] is node
 
 
 def _views(buffer: fx.Node) -> Iterator[fx.Node]:
@@ -146,6 +166,11 @@ def _views(buffer: fx.Node) -> Iterator[fx.Node]:
 def _reads(user: fx.Node, shown: fx.Node) -> bool:
     """True if an op or who runs the graph reads a tensor, and does not only write to it."""
     return user.target is not aten.copy_.default or user.args[0] is not shown
+
+
+def _copy_before(node: fx.Node, given: fx.Node) -> None:
+    with node.graph.inserting_before(node):
+        node.replace_input_with(given, _copy_of(node.graph, given))
 
 
 def _copy_of(graph: fx.Graph, node: fx.Node) -> fx.Node:
