@@ -3,9 +3,10 @@
 *Results over buffers.* Inductor makes `index_put(buffer, …)` of a graph that ends with `buffer.copy_(…)` write into the
 buffer itself, if nothing reads the buffer in between. It does not ask who reads the *result* after that copy: a value
 that the backward pass needs is then the memory of the buffer, which holds what the step, or the next one, has written
-there since. And it may run an op of one's own that changes a tensor before what reads its old value, which it fuses
-with later ops. Where that may happen, `give_own_room` gives the op a copy of the buffer: the memory that its result
-would take in eager mode, and which plans count.
+there since; and if the buffer changes again, parts of it are read after they have been written. And it may run an op
+of one's own that changes a tensor before what reads its old value, which it fuses with later ops. Where that may
+happen, `give_own_room` gives the op a copy of the buffer: the memory that its result would take in eager mode, and
+which plans count.
 
 *Old values.* A graph ends with the changes of its inputs, and the name of an input means its old value until there.
 Inductor drops copies that look idle, so that of two buffers that are swapped one is copied after it has changed, and
@@ -120,12 +121,12 @@ def give_own_room(graph: fx.Graph) -> None:
     for change, buffer in _changes(graph):
         for shown in _views(buffer):
             for node in [user for user in shown.users if user.target in _WRITES_OVER]:
-                if _needed_after(node, order[change], order):
+                if not _becomes(change, node) or _needed_after(node, order[change], order):
                     _copy_before(node, shown)
     for node in [node for node in graph.nodes if node.target in _OF_OTHERS]:
         for given in _changed_by(node):
             if viewed(given) is not None or not all(
-                user is node or _takes(user, node) for user in given.users
+                user is node or _becomes(user, node) for user in given.users
             ):
                 _copy_before(node, given)
 
@@ -149,10 +150,11 @@ def _changed_by(node: fx.Node) -> list[fx.Node]:
     return [each for each in tree_leaves(found) if isinstance(each, fx.Node)]
 
 
-def _takes(user: fx.Node, node: fx.Node) -> bool:
-    """True if an input becomes what an op of one's own has made of it."""
-    source = user.all_input_nodes[-1] if user.all_input_nodes else user
-    return user.target is aten.copy_.default and is_item(source) and source.all_input_nodes[0] is node
+def _becomes(change: fx.Node, node: fx.Node) -> bool:
+    """True if an input becomes the result of an op, and not what later ops make of that."""
+    source = change.all_input_nodes[-1] if change.all_input_nodes else change
+    made = source.all_input_nodes[0] if is_item(source) else source
+    return change.target is aten.copy_.default and made is node
 
 
 def _views(buffer: fx.Node) -> Iterator[fx.Node]:
