@@ -167,6 +167,23 @@ def test_an_input_is_copied_before_it_changes_if_it_is_read_or_returned_later() 
     assert found == [1, 1, 0]
 
 
+def test_an_input_that_changes_twice_is_copied_once_before() -> None:
+    graph = fx.Graph()
+    buffer, other = (graph.placeholder(name) for name in ("buffer", "other"))
+    for node in (buffer, other):
+        node.meta["val"] = torch.empty(4, 4, device="meta")
+    for value in (1.0, 2.0):
+        result = graph.call_function(aten.full.default, ((4, 4), value))
+        graph.call_function(aten.copy_.default, (buffer, result))
+    graph.call_function(aten.copy_.default, (other, buffer))
+    graph.output(())
+    copy_old_values(graph)
+    assert _copies(graph) == 1
+    given = torch.zeros(4, 4), torch.ones(4, 4)
+    fx.GraphModule(torch.nn.Module(), graph)(*given)
+    assert [float(each[0, 0]) for each in given] == [2.0, 0.0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gradients", [False, True])
 def test_two_buffers_that_are_swapped_hold_what_the_other_held(gradients: bool) -> None:

@@ -104,10 +104,14 @@ def write_factors_out(graph: fx.Graph) -> None:
 
 def copy_old_values(graph: fx.Graph) -> None:
     """Copy what is read of an input after it has changed, before it does."""
-    order = {node: number for number, node in enumerate(graph.nodes)}
+    order = {
+        node: number for number, node in enumerate(graph.nodes)
+    }  # copies have no number: they come early
     for change, buffer in _changes(graph):
         for shown in _views(buffer):
-            late = [user for user in shown.users if _reads(user, shown) and order[user] > order[change]]
+            late = [
+                user for user in shown.users if _reads(user, shown) and order.get(user, 0) > order[change]
+            ]
             if late:
                 with graph.inserting_before(change):
                     old = _copy_of(graph, shown)
@@ -186,7 +190,7 @@ def _needed_after(node: fx.Node, moment: int, order: dict[fx.Node, int]) -> bool
     shared, new = {node}, [node]
     while new:
         for user in new.pop().users:
-            if order[user] > moment:
+            if order.get(user, 0) > moment:
                 return True
             same = viewed(user) is not None or is_item(user) or user.target in _WRITES_OVER
             if same and user not in shared:
