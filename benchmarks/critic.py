@@ -40,7 +40,7 @@ from benchmarks.advance import advance
 from benchmarks.factors import frozen
 from benchmarks.lines import Lines
 from egrl.methods.profile_model import residual
-from egrl.methods.profile_model.times import Layout
+from egrl.methods.profile_model.family import Layout
 from egrl.reproduction import interval_cell, mean_interval
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem

@@ -58,7 +58,6 @@ PLACES: dict[str, str] = {
     "plot": "pages:plot",
     "report": "pages:report",
     "trace": "pages:trace_command",
-    "calibrate": "pages:calibrate_command",
     "compare": "studies:compare",
     "explore": "studies:explore_command",
     "pretrain": "studies:pretrain_command",

@@ -16,8 +16,9 @@ from egrl.core import atomic
 from egrl.exploration import summary
 from egrl.exploration.grid import POINTS, SECONDS, Subject, read_grid
 from egrl.exploration.run import Explored, Plan, check_folder, explore_plan, file_stem, open_pool
+from egrl.figures.explore import DOCUMENT, figure_of
 from egrl.problems import find_problem
-from egrl.runs.folder import EXPLORATION, locked
+from egrl.runs.folder import locked
 from hwsim.capabilities import HasFiles, HasModel
 from hwsim.problem import Problem
 from workloads.errors import InputError
@@ -171,9 +172,8 @@ def _result(found: Sequence[Explored], made: dict[str, Any]) -> Exploration:
 
 def _write(folder: Path, made: dict[str, Any], found: Sequence[Explored]) -> None:
     from analysis import style
-    from egrl.figures.curves import exploration_figure  # it loads matplotlib
 
-    atomic.write(folder / EXPLORATION, json.dumps(made, indent=1, allow_nan=False) + "\n")
+    atomic.write(folder / DOCUMENT, json.dumps(made, indent=1, allow_nan=False) + "\n")
     atomic.write(folder / TABLE, summary.csv_text(made))
     for each in found:
         best = [
@@ -185,6 +185,6 @@ def _write(folder: Path, made: dict[str, Any], found: Sequence[Explored]) -> Non
             folder / f"mappings-{file_stem(each.problem)}.json", json.dumps({**head, "points": best}) + "\n"
         )
     try:
-        style.save(exploration_figure(made), folder / FIGURE)
+        style.save(figure_of(made), folder / FIGURE)
     except OSError as error:
         raise atomic.disk_failure(folder / FIGURE, error) from error

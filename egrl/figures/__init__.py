@@ -54,7 +54,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     ),
     "explore": (
         "cost and proven bound over a grid of chip files (`egrl explore`)",
-        "egrl.figures.curves:draw_explore:read_exploration",
+        "egrl.figures.explore:draw:read",
     ),
     "breakdown": (
         "what limits each op, baseline and best; which ops gained and lost",

@@ -3,7 +3,7 @@
 Source: EGRL, section 5, "Generalizability properties", and Figure 4.
 
 Deviations:
-- A policy proposes one mapping per workload (`egrl.methods.placed`): a graph network its most probable choices, which
+- A policy proposes one mapping per workload (`egrl.methods.players`): a graph network its most probable choices, which
   the paper leaves open; an agent that plays a game one game.
 - Hidden layers and output head are kept alike: decisions and features are the same for every workload of a chip.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from egrl import api
 from egrl.core import typed_tables
 from egrl.methods import find_method
-from egrl.methods.placed import Policies
+from egrl.methods.players import Policies
 from egrl.problems import KIND, build_problem, find_problem
 from egrl.runs import folder as run_folder
 from egrl.runs.folder import PRETRAINING

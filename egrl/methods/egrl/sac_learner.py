@@ -1,6 +1,6 @@
-"""The learner of a method: SAC on what an archive holds, its replay buffer, and the mappings that it proposes itself.
+"""The learner of a method: SAC on what an archive holds, and the mappings that it proposes itself.
 
-Source: EGRL, Algorithm 2 lines 2, 5, 7 and 21 to 31, Table 2.
+Source: EGRL, Algorithm 2 lines 5 and 21 to 31, Table 2.
 
 Deviations: a rollout perturbs the log-probabilities with N(0, rollout_noise^2) and draws from the result; the paper
 says only that Gaussian noise is added in action space. Failed measurements never enter the replay buffer.
@@ -13,12 +13,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from egrl.core.method import Context
 from egrl.methods import policy_fit
 from egrl.methods.egrl.config import LearnerConfig
 from egrl.methods.egrl.parts import LEARNER_SOURCE, finite
+from egrl.methods.egrl.replay import Replay
 from egrl.methods.egrl.sac import Sac, Task, Transitions
 from hwsim.mappings import sample
 from hwsim.problem import Keys, Mapping16, Status
@@ -29,69 +30,9 @@ from policies.store import StoredPolicy, actor_policy
 from policies.weight_vector import Weights
 from workloads.errors import Notice
 
-CAPACITY = 100_000
-"""Transitions that the paper's buffer holds (Table 2)."""
 ROUNDING = 1e-9
 UNTOLD = 256
 """Room in the archive's window for rows that are measured and not yet told."""
-
-
-class Replay:
-    """Cyclic replay buffer (lines 2, 7 and 23): the last `capacity` positions of the archive that were added.
-
-    The archive holds mappings and rewards once.
-    """
-
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        """Raises ValueError where capacity < 1."""
-        if capacity < 1:
-            raise ValueError(f"capacity: expected at least 1, received {capacity}")
-        self._indices = np.zeros(capacity, dtype=np.int64)
-        self._added = 0
-
-    @property
-    def capacity(self) -> int:
-        """Most positions held."""
-        return len(self._indices)
-
-    def __len__(self) -> int:
-        return min(self._added, self.capacity)
-
-    def add(self, indices: ArrayLike) -> None:
-        """Remember archive positions int64 [K], oldest first; the oldest ones held make room.
-
-        Raises ValueError where `indices` is not a list of non-negative integers.
-        """
-        new = np.asarray(indices)
-        if new.size == 0:
-            return
-        if new.ndim != 1 or not np.issubdtype(new.dtype, np.integer) or int(new.min()) < 0:
-            raise ValueError(f"indices: expected non-negative integers [K], received {new.dtype} {new.shape}")
-        slots = (self._added + np.arange(len(new))) % self.capacity
-        self._indices[slots[-self.capacity :]] = new[-self.capacity :]
-        self._added += len(new)
-
-    def sample(self, rng: np.random.Generator, batch: int) -> NDArray[np.int64]:
-        """`batch` positions int64 [batch], uniform with replacement. Raises ValueError on an empty buffer."""
-        if not len(self):
-            raise ValueError("sample: expected a buffer with at least one position, received an empty one")
-        return self._indices[rng.integers(0, len(self), size=batch)]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on: what is held, the capacity, how many were ever added."""
-        return {"indices": self._indices[: len(self)].copy(), "added": self._added, "capacity": self.capacity}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`. Raises ValueError where the state does not fit together."""
-        held = np.asarray(state["indices"], dtype=np.int64)
-        capacity, added = int(state["capacity"]), int(state["added"])
-        if capacity < 1 or len(held) != min(added, capacity):
-            raise ValueError(
-                f"state: expected min(added, capacity) = {min(added, capacity)} indices, received {len(held)}"
-            )
-        self._indices = np.zeros(capacity, dtype=np.int64)
-        self._indices[: len(held)] = held
-        self._added = added
 
 
 class SacLearner:

@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.methods.profile_model.accesses import Accesses
+from egrl.methods.profile_model.family import NO_CONTEXT, OF_CONTEXT, ContextShape, Layout
 from egrl.methods.profile_model.slopes import slopes
-from egrl.methods.profile_model.times import NO_CONTEXT, OF_CONTEXT, Constants, ContextShape, Layout, predict
+from egrl.methods.profile_model.times import Constants, predict
 from hwsim.problem import Floats, Mapping16
 
 TAIL = 30.0

@@ -16,7 +16,7 @@ from hwsim.jit import inlined, kernel
 from hwsim.problem import Floats, Mapping16
 
 RATE, LATENCY, CROSS, EXPOSED, OVERHEAD, STAY, SHARE, GAIN, ROOM, FREE_SHARE, LOSS, CHARGE = range(12)
-"""The groups of constants, in the order of `times.PRIOR`."""
+"""The groups of constants, in the order of `family.PRIOR`."""
 
 
 @inlined

@@ -19,7 +19,7 @@ from commands import run_here
 
 from egrl.cli.main import main
 from egrl.compare import report as report_module
-from egrl.methods.placed import Policies
+from egrl.methods.players import Policies
 from egrl.reproduction import images, run_comparison
 from egrl.runs.past_run import PastRun
 from egrl.transfer.validation import PretrainOptions

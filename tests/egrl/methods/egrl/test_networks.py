@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import egrl
-from egrl.methods.placed import Policies
+from egrl.methods.players import Policies
 from egrl.runs.past_run import PastRun
 from workloads.errors import InputError
 

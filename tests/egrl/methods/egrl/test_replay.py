@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egrl.methods.egrl.sac_learner import Replay
+from egrl.methods.egrl.replay import Replay
 
 
 @given(st.integers(1, 8), st.lists(st.lists(st.integers(0, 99), max_size=12), max_size=8))

@@ -12,9 +12,9 @@ import pytest
 
 from egrl.methods.profile_model import residual
 from egrl.methods.profile_model.accesses import Accesses, node_features, read_accesses
+from egrl.methods.profile_model.family import NO_CONTEXT, ContextShape
 from egrl.methods.profile_model.model import OpTimes, Parameters, Profiled, draw, fitted, search
 from egrl.methods.profile_model.residual import Residual
-from egrl.methods.profile_model.times import NO_CONTEXT, ContextShape
 from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import load_chip

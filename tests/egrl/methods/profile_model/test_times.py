@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from egrl.methods.profile_model.accesses import Accesses, node_features, read_accesses, readable
+from egrl.methods.profile_model.family import NO_CONTEXT, ContextShape, Layout
 from egrl.methods.profile_model.local_search import anneal, make_room, repair
 from egrl.methods.profile_model.slopes import slopes
-from egrl.methods.profile_model.times import NO_CONTEXT, Constants, ContextShape, Layout, predict
+from egrl.methods.profile_model.times import Constants, predict
 from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem

@@ -9,7 +9,7 @@ import egrl
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
-from egrl.methods.placed import Policies
+from egrl.methods.players import Policies
 from egrl.methods.rank.config import RankConfig, ScoreGradientConfig
 from egrl.methods.rank.method import Rank
 from hwsim.nnpi.chip import load_chip
