@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 from egrl_training import memory_limit
 from egrl_training.pytorch.inductor_faults import (
-    Changes,
+    Rewrite,
     copy_old_values,
     give_own_room,
     without_faults,
@@ -82,7 +82,7 @@ def test_nor_does_one_of_which_a_view_is_returned_or_what_a_later_op_made_of_it(
 @pytest.mark.parametrize(
     ("reads", "again", "copies"), [(False, False, 0), (True, False, 1), (False, True, 1), (True, True, 2)]
 )
-def test_what_an_op_of_ones_own_changes_has_room_of_its_own_if_others_read_it(
+def test_what_a_custom_op_changes_has_room_of_its_own_if_others_read_it(
     reads: bool, again: bool, copies: int
 ) -> None:
     graph = fx.Graph()
@@ -253,9 +253,9 @@ def test_inductor_is_right_where_it_is_wrong_by_itself() -> None:
 
 
 def test_passes_of_ones_own_come_before() -> None:
-    own = Changes()
-    assert isinstance(without_faults({})["post_grad_custom_post_pass"], Changes)
+    own = Rewrite()
+    assert isinstance(without_faults({})["post_grad_custom_post_pass"], Rewrite)
     for given in (own, [own]):
         first, second = without_faults({"post_grad_custom_post_pass": given})["post_grad_custom_post_pass"]
         assert first is own
-        assert isinstance(second, Changes)
+        assert isinstance(second, Rewrite)

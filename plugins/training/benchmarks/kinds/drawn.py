@@ -72,7 +72,7 @@ class _Drawn(Net):
 
     @staticmethod
     def _draw(rng: random.Random) -> tuple[str, int, int]:
-        what = rng.choice(("read", "add", "change", "change", "own"))
+        what = rng.choice(("read", "add", "change", "change", "custom"))
         return what, rng.randrange(3), rng.randrange(len(CHANGES if what == "change" else READS))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,7 +83,7 @@ class _Drawn(Net):
                 h = (h + 0.1 * h @ READS[which](u)).sin()
             elif what == "add":
                 h = torch.add(h, x @ u, alpha=0.01)
-            elif what == "own":
+            elif what == "custom":
                 h = h + move(u, given[:WIDTH]).mean(0)
             else:
                 CHANGES[which](u, v, given)

@@ -192,7 +192,7 @@ def _(wrap: Compile) -> list[Tensor]:
 
 @torch.library.custom_op("egrl_kinds::move", mutates_args=("state",))
 def move(state: Tensor, by: Tensor) -> Tensor:
-    """An op of one's own that changes what it is given."""
+    """A custom op that changes what it is given."""
     state.mul_(0.5).add_(by)
     return state + by
 

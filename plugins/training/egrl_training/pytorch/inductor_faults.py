@@ -3,10 +3,10 @@
 *Results over buffers.* Inductor makes `index_put(buffer, …)` of a graph that ends with `buffer.copy_(…)` write into the
 buffer itself, if nothing reads the buffer in between. It does not ask who reads the *result* after that copy: a value
 that the backward pass needs is then the memory of the buffer, which holds what the step, or the next one, has written
-there since; and if the buffer changes again, parts of it are read after they have been written. And it may run an op
-of one's own that changes a tensor before what reads its old value, which it fuses with later ops. Where that may
-happen, `give_own_room` gives the op a copy of the buffer: the memory that its result would take in eager mode, and
-which plans count.
+there since; and if the buffer changes again, parts of it are read after they have been written. And it may run a
+custom op that changes a tensor before what reads its old value, which it fuses with later ops. Where that may happen,
+`give_own_room` gives the op a copy of the buffer: the memory that its result would take in eager mode, and which plans
+count.
 
 *Old values.* A graph ends with the changes of its inputs, and the name of an input means its old value until there.
 Inductor drops copies that look idle, so that of two buffers that are swapped one is copied after it has changed, and
@@ -14,6 +14,9 @@ that a copy that is returned is the buffer itself. `copy_old_values` copies befo
 
 *Factors.* Inductor makes `addmm` of `add(x, mm(a, b), alpha=0.1)` and forgets the factor. `write_factors_out` makes it
 a product of its own.
+
+*A second backward pass.* With `retain_graph=True` the cache of compiled graphs may give code that writes over what it
+reads, made for a graph that ran once. The name of a `Rewrite` tells the cache what a backward graph may write over.
 
 Source: `torch/_inductor/fx_passes/reinplace.py` (`reinplace_inplaceable_ops_core`, `can_inplace`) and `post_grad.py`
 (`remove_noop_ops`, `addmm`, `mm_plus_mm`).
@@ -37,15 +40,15 @@ from egrl_training.pytorch.writes import is_item, viewed
 config: Any = _config
 aten = torch.ops.aten
 
-_OF_OTHERS = frozenset(
+_CUSTOM = frozenset(
     {
         torch.ops.higher_order.auto_functionalized,
         torch.ops.higher_order.auto_functionalized_v2,
         torch.ops.higher_order.triton_kernel_wrapper_functional,
     }
 )
-"""What stands for ops of one's own, and kernels, that change what they are given."""
-_WRITES_OVER = _OF_OTHERS | frozenset(
+"""What stands for custom ops, and kernels of Triton, that change what they are given."""
+_WRITES_OVER = _CUSTOM | frozenset(
     {
         aten.index_put.default,
         aten._unsafe_index_put.default,
@@ -61,8 +64,8 @@ _WRITES_OVER = _OF_OTHERS | frozenset(
 def without_faults(options: dict[str, Any]) -> dict[str, Any]:
     """Options of inductor, with which it makes none of these faults."""
     passes: dict[str, Any] = {
-        "post_grad_custom_pre_pass": Changes(write_factors_out),
-        "post_grad_custom_post_pass": Changes(copy_old_values, give_own_room),
+        "post_grad_custom_pre_pass": Rewrite(write_factors_out),
+        "post_grad_custom_post_pass": Rewrite(copy_old_values, give_own_room),
     }
     for name, added in passes.items():
         given = options.get(name, getattr(config, name))
@@ -71,23 +74,19 @@ def without_faults(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, **passes}
 
 
-class Changes(CustomGraphPass):
-    """Changes a graph of inductor."""
+class Rewrite(CustomGraphPass):
+    """A pass of inductor over a graph."""
 
-    def __init__(self, *changes: Callable[[fx.Graph], None]) -> None:
-        self._changes = changes
+    def __init__(self, *steps: Callable[[fx.Graph], None]) -> None:
+        self._steps = steps
 
     def __call__(self, graph: fx.Graph) -> None:
         """One after the other."""
-        for change in self._changes:
-            change(graph)
+        for step in self._steps:
+            step(graph)
 
     def uuid(self) -> tuple[bytes, str]:
-        """What inductor's cache of compiled graphs sees: with it, which values a backward graph may write over.
-
-        The cache itself does not ask, and would give a backward pass that runs twice (`retain_graph=True`) code that
-        spoils its inputs, if the same graph has been compiled for one that runs once.
-        """
+        """What inductor's cache of compiled graphs asks, and with it which values a backward graph may write over."""
         return get_hash_for_files((__file__,)), f"over {get_donated_idxs()}"
 
 
@@ -127,7 +126,7 @@ def give_own_room(graph: fx.Graph) -> None:
             for node in [user for user in shown.users if user.target in _WRITES_OVER]:
                 if not _becomes(change, node) or _needed_after(node, order[change], order):
                     _copy_before(node, shown)
-    for node in [node for node in graph.nodes if node.target in _OF_OTHERS]:
+    for node in [node for node in graph.nodes if node.target in _CUSTOM]:
         for given in _changed_by(node):
             if viewed(given) is not None or not all(
                 user is node or _becomes(user, node) for user in given.users
@@ -142,7 +141,7 @@ def _changes(graph: fx.Graph) -> list[tuple[fx.Node, fx.Node]]:
 
 
 def _changed_by(node: fx.Node) -> list[fx.Node]:
-    """What an op of one's own changes."""
+    """What a custom op changes."""
     op: Any = node.args[0] if node.args else None
     given: Any = node.kwargs
     if node.target is torch.ops.higher_order.auto_functionalized_v2:
