@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import egrl
-from benchmarks import critic, factors, terms, twin_figure
+from benchmarks import critic, factors, placing_local, terms, twin_figure
 from egrl.methods.twin import inference, proposer
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -179,3 +179,22 @@ def test_the_profile_model_of_loads_is_measured_beside_one_that_learns_nothing_a
     rules = [row.tobytes() for row in bench.problem.family.first().values()]
     baseline = bench.problem.baseline.mapping.tobytes()
     assert not [row for row in rules if row != baseline and row in seen[:5]]
+
+
+def test_the_page_of_placing_has_the_table_of_what_a_local_search_adds(tmp_path):
+    results = Path(egrl.__file__).parents[1] / "docs" / "results"
+    rows = json.loads((results / "data" / "placing-local.json").read_text())
+    page = (results / "placing.md").read_text(encoding="utf-8")
+    assert "\n".join(placing_local.table(rows)) in page
+    assert f"the {len(rows) // 2 // len(placing_local.STEPS)} pairs with" in page
+
+
+def test_a_local_search_from_rankings_and_from_rules_is_as_long(monkeypatch):
+    monkeypatch.setattr(placing_local, "TEST_STEPS", 3000)
+    rows = placing_local.rows_of("vgg16", "nnpi")
+    assert [row["steps"] for row in rows] == [*placing_local.STEPS] * 2
+    for start in (placing_local.RANKINGS, placing_local.RULES):
+        found = [row["speedup"] for row in rows if row["start"] == start]
+        assert found[0] <= found[-1]
+        assert found[-1] > 1
+    assert placing_local.rows_of("mobilenet_v2", "nnpi") == []

@@ -202,6 +202,11 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
     is_flag=True,
     help="evaluate nothing: the network's own mapping, not the best of all by the model",
 )
+@click.option(
+    "--steps",
+    type=click.IntRange(0, 10_000_000),
+    help="steps of local search on the model afterwards; 0: none [a fraction of a second's; after a policy none]",
+)
 @flags.use("baseline")
 @click.option("-o", "--output", help="write the mapping to this file")
 @flags.use("settings", "json")
@@ -211,6 +216,7 @@ def place(
     chip: str,
     policy: str,
     no_model: bool,
+    steps: int | None,
     baseline: str,
     output: str | None,
     settings: tuple[str, ...],
@@ -219,8 +225,8 @@ def place(
     """Place the tensors of a workload at once: a network and rules that learned on other networks and chips rank them.
 
     WORKLOAD is a name of `egrl list workloads`, or a file (.json, .onnx, .pt2). The chip's model chooses the best of
-    their mappings and those of the built-in heuristics; where none is faster than the baseline, its mapping is kept. A
-    search goes on from there: egrl run --start FILE.
+    their mappings and those of the built-in heuristics, from which a short local search on the model begins; where
+    nothing is faster than the baseline, its mapping is kept. A search goes on from there: egrl run --start FILE.
 
     \b
     egrl place bert
@@ -233,7 +239,9 @@ def place(
     written = None if output is None else output_file(output, ".json")
     subject = build_problem(problem, workload, chip, settings, baseline)
     begun = time.perf_counter()
-    found = place(subject, _policy(policy), judged=not no_model)
+    if no_model and steps:
+        raise InputError("--steps: a local search needs the model that --no-model leaves out")
+    found = place(subject, _policy(policy), judged=not no_model, steps=steps)
     seconds = time.perf_counter() - begun
     report: dict[str, Any] = {
         "kind": "place",
@@ -250,6 +258,7 @@ def place(
     if found.speedup is not None:
         cost = subject.baseline.cost / found.speedup
         report |= {"cost": cost, "speedup": found.speedup, "gap": _gap(subject, cost)}
+        report |= {"ranked_speedup": found.ranked, "steps": found.steps}
     if written is not None:
         atomic.write_named(written, mapping_file.dumps(subject, found.mapping))
         report["written"] = output
@@ -292,14 +301,28 @@ def text_of(report: dict[str, Any], problem: Problem) -> str:
     lines = []
     if "cost" not in report:
         lines.append(f"{head}placed {made} in {took}, not evaluated by a model")
-    elif report["source"] == "baseline":
+    elif report["speedup"] <= 1:
         none = "the policy is no" if count == 1 else f"none of {count} mappings is"
         lines.append(f"{head}{none} faster than {rule} ({took}), whose mapping is kept")
+        if report["steps"]:
+            lines.append(f"{report['steps']:,} steps of local search on the model found none, either")
     else:
         cost = cost_text(report["cost"], report["unit"])
-        lines.append(f"{head}{compared(report['speedup'], rule, report['unit'])}\n{cost}, {made}, in {took}")
+        lines.append(head + compared(report["speedup"], rule, report["unit"]))
+        if report["steps"]:
+            lines += [f"{cost}, in {took}", _searched(report, made)]
+        else:
+            lines.append(f"{cost}, {made}, in {took}")
     if report.get("gap") is not None:
         lines.append(f"within {percent_up(report['gap'])} of the best possible (proven)")
     if "written" in report:
         lines.append(f"written: {report['written']}")
     return "\n".join(lines)
+
+
+def _searched(report: dict[str, Any], made: str) -> str:
+    """What rankings and the local search after them brought."""
+    ranked, found = f"{report['ranked_speedup']:.4f}x", f"{report['speedup']:.4f}x"
+    begun = f"{made}: {ranked}" if report["source"] != "baseline" else "no mapping by rank is faster"
+    then = f"{report['steps']:,} steps of local search on the model"
+    return f"{begun}; {then}: {found if found != ranked else 'no more'}"

@@ -15,7 +15,17 @@ from commands import refuse
 import onnx_models
 from egrl.cli.main import main
 from egrl.core import mapping_file
-from egrl.methods.placed import SAMPLES, place, placed_by_network, placed_by_rules, shipped_mappings
+from egrl.methods.placed import (
+    SAMPLES,
+    STEPS,
+    VISITS,
+    improved,
+    place,
+    placed_by_network,
+    placed_by_rules,
+    shipped_mappings,
+    usual_steps,
+)
 from egrl.problems import build_problem
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.placer import RULES
@@ -59,7 +69,7 @@ def said(capsys):
 
 
 def test_the_best_of_what_is_shipped_is_kept_and_its_cost_said(said):
-    found, problem = said("place", "bert"), problem_of("bert")
+    found, problem = said("place", "bert", "--steps", "0"), problem_of("bert")
     mappings, sources = shipped_mappings(problem)
     costs = [cost_of(problem, mapping) for mapping in mappings]
     assert len(costs) == SAMPLES + len(rules(FEATURE_NAMES, 2))
@@ -77,11 +87,40 @@ def test_the_best_of_what_is_shipped_is_kept_and_its_cost_said(said):
 
 def test_people_read_cost_speedup_rule_and_what_is_left(capsys):
     assert main(["place", "bert"]) == 0
-    first, second, third = capsys.readouterr().out.splitlines()
+    first, second, third, fourth = capsys.readouterr().out.splitlines()
     assert first.startswith("bert on nnpi: ")
     assert "x faster than the built-in baseline heuristic (largest-activations-first-reserve)" in first
-    assert f"the best of {SAMPLES + len(rules(FEATURE_NAMES, 2)) + len(RULES)} mappings (" in second
-    assert third.endswith("of the best possible (proven)")
+    assert re.fullmatch(r"\d+\.\d\d us, in \d+ ms", second)
+    assert third.startswith(f"the best of {SAMPLES + len(rules(FEATURE_NAMES, 2)) + len(RULES)} mappings (")
+    assert f"; {STEPS:,} steps of local search on the model: 1.0" in third
+    assert fourth.endswith("of the best possible (proven)")
+    assert main(["place", "bert", "--steps", "0"]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert ", the best of 64 mappings (" in second
+    assert "steps" not in first + second + third
+
+
+def test_a_local_search_on_the_model_goes_on_from_the_best_ranking(said, tmp_path):
+    out, problem = tmp_path / "m.json", problem_of("bert")
+    ranked, found = said("place", "bert", "--steps", "0"), said("place", "bert", "-o", str(out))
+    assert (ranked["steps"], found["steps"], usual_steps(problem)) == (0, STEPS, STEPS)
+    assert ranked["speedup"] == ranked["ranked_speedup"] == found["ranked_speedup"] < found["speedup"]
+    assert found["cost"] == pytest.approx(cost_of(problem, mapping_file.read(str(out), problem)), rel=1e-12)
+    again = said("place", "bert", "--json")
+    assert again | {"seconds": 0, "written": ""} == found | {"seconds": 0, "written": ""}
+    large = problem_of("gpt2:layers=40")
+    assert 1 <= usual_steps(large) < STEPS
+    assert large.space.shape[0] * usual_steps(large) <= VISITS
+
+
+def test_where_the_local_search_finds_nothing_the_ranked_mapping_stays(capsys):
+    problem = problem_of("resnet50")
+    ranked = place(problem, steps=0)
+    found = improved(problem, ranked, 1)
+    np.testing.assert_array_equal(found.mapping, ranked.mapping)
+    assert (found.speedup, found.steps) == (ranked.speedup, 1)
+    assert main(["place", "resnet50", "--steps", "1"]) == 0
+    assert "; 1 steps of local search on the model: no more" in capsys.readouterr().out
 
 
 def test_the_command_that_goes_on_is_printed_whole(tmp_path, capsys):
@@ -172,12 +211,14 @@ def test_where_no_rule_is_faster_the_baseline_is_kept(said, tmp_path, capsys):
     best = place(problem)
     fast = tmp_path / "fast.json"
     fast.write_bytes(mapping_file.dumps(problem, best.mapping).encode())
-    found = said("place", "bert", "--baseline", str(fast), "-o", str(out))
+    found = said("place", "bert", "--baseline", str(fast), "-o", str(out), "--steps", "0")
     assert (found["source"], found["speedup"]) == ("baseline", 1.0)
     assert found["cost"] == found["baseline"]["cost"]
     np.testing.assert_array_equal(mapping_file.read(str(out), problem), best.mapping)
-    assert main(["place", "bert", "--baseline", str(fast)]) == 0
-    assert "mappings is faster than" in capsys.readouterr().out
+    assert main(["place", "bert", "--baseline", str(fast), "--steps", "1"]) == 0
+    said_to_people = capsys.readouterr().out
+    assert "none of 64 mappings is faster than" in said_to_people
+    assert "1 steps of local search on the model found none, either" in said_to_people
 
 
 def test_a_user_s_own_baseline_is_what_the_speedup_is_over(said, tmp_path):
@@ -224,6 +265,7 @@ def test_a_model_and_a_chip_of_one_s_own_are_placed(said, tmp_path):
         (["bert", "--baseline", "nowhere.json"], ["--baseline nowhere.json"]),
         (["bert", "-o", "mapping.txt"], ["--output mapping.txt", ".json"]),
         (["bert", "--set", "method.alpha=1"], ["method.alpha=1", "problem.KEY"]),
+        (["bert", "--no-model", "--steps", "9"], ["--steps", "--no-model"]),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(argv, words, capsys):
