@@ -82,7 +82,7 @@ def embedding_figure(
         distances: what the line below the title says.
         baseline_name: what texts call the baseline.
     """
-    figure = new_figure(6.4, 5.2)
+    figure = new_figure(6.4, 5.2, title)
     axes = figure.add_subplot()
     for number in range(len(names)):
         for group in (False, True):
@@ -93,7 +93,6 @@ def embedding_figure(
     axes.margins(0.1)
     _point_at(axes, points, baseline_name.removeprefix("the "))
     axes.set(xticks=[], yticks=[], xlabel="UMAP 1", ylabel="UMAP 2")
-    figure.suptitle(title, fontsize=11, parse_math=False)
     axes.set_title(_quality_text(distances, len(names)), fontsize=8)
     legend_below(figure, _handles(axes, best, names))
     return figure
