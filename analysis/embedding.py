@@ -33,9 +33,7 @@ FEWEST = 10
 SEED = 0
 
 
-def embed(
-    distance: NDArray[np.float64], neighbours: int = NEIGHBOURS, seed: int = SEED
-) -> NDArray[np.float64]:
+def embed(distance: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64 [M, 2], without unit, of distances [M, M]; the same for the same input. ValueError below FEWEST."""
     count = len(distance)
     if count < FEWEST:
@@ -46,7 +44,7 @@ def embed(
 
         _keep_kernels()
         reducer = umap.UMAP(
-            n_neighbors=min(neighbours, count - 1), metric="precomputed", random_state=seed, n_jobs=1
+            n_neighbors=min(NEIGHBOURS, count - 1), metric="precomputed", random_state=SEED, n_jobs=1
         )
         return np.asarray(reducer.fit_transform(distance), dtype=np.float64)
 

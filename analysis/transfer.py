@@ -5,6 +5,7 @@ Deviations: Figure 4 shows two trainings; here every training is a panel, and wh
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -92,6 +93,10 @@ def _limits(transfers: Sequence[Transfer]) -> tuple[float, float]:
     return max(0.0, low - margin), high + margin
 
 
+WRAPPED = 34
+"""Letters of a line with the name of policies."""
+
+
 def zero_shot(
     transfers: Sequence[Transfer], held_out: Sequence[str], title: str, baseline_name: str = "the baseline"
 ) -> Figure:
@@ -118,20 +123,15 @@ def zero_shot(
     handles.append(Line2D([], [], color="black", linewidth=2.5, label="geometric mean (right: its value)"))
     axes.axvline(1.0, color="0.45", linewidth=1.0, zorder=1)
     handles.append(Line2D([], [], color="0.45", linewidth=1.0, label=baseline_name.removeprefix("the ")))
-    axes.set_yticks(range(len(found)), [_wrap(transfer.policies) for transfer in found], fontsize=8)
+    axes.set_yticks(
+        range(len(found)), ["\n".join(textwrap.wrap(t.policies, WRAPPED)) for t in found], fontsize=8
+    )
     axes.set_ylim(-0.6, len(found) - 0.4)
     axes.set_xlabel(f"speedup over {baseline_name}, no training there")
     axes.set_title(title, parse_math=False)
     axes.grid(axis="x", color="0.92")
     legend_below(figure, handles)
     return figure
-
-
-def _wrap(name: str, width: int = 34) -> str:
-    """A name on as many lines as it needs."""
-    import textwrap
-
-    return "\n".join(textwrap.wrap(name, width))
 
 
 FAILED = 0.01
