@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from analysis.memories import memory_colours
-from analysis.style import COLOURS, lay_out, new_figure
+from analysis.style import COLOURS, beside, lay_out, legend_above, new_figure
 
 MOST = 8
 """Ops that are named for having become faster, and as many for slower."""
@@ -66,30 +66,13 @@ def changes_panel(axes: Axes, before: Inference, after: Inference, ops: Sequence
         was, now = before.duration_s[op] * 1e6, after.duration_s[op] * 1e6
         colour, line = (FASTER, "-") if now < was else (SLOWER, (0, (2, 1)))
         axes.plot([was, now], [place, place], color=colour, linewidth=1.8, linestyle=line, zorder=2)
-        axes.plot(
-            was,
-            place,
-            "o",
-            markersize=5,
-            markerfacecolor="white",
-            markeredgecolor=colour,
-            zorder=3,
-            clip_on=False,
-        )
-        axes.plot(now, place, "o", markersize=5, color=colour, zorder=4, clip_on=False)
+        for time, face in ((was, "white"), (now, colour)):
+            marker = axes.plot(time, place, "o", color=colour, markersize=5, zorder=3, clip_on=False)[0]
+            marker.set_markerfacecolor(face)
         left, right = before.bound_by[op], after.bound_by[op]
         cause = left if left == right else f"{left} → {right}"
-        axes.annotate(
-            f"{_signed((now - was) / 1e6)} µs  {cause}",
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-            annotation_clip=False,
-            parse_math=False,
-        )
+        change = f"{_signed((now - was) / 1e6)} µs  {cause}"
+        beside(axes, place, change, room_pt=6, fontsize=7, parse_math=False)
     axes.set_yticks(range(len(shown)), [_short(ops[op]) for op in shown])
     for text in axes.get_yticklabels():
         text.set_parse_math(False)
@@ -104,15 +87,7 @@ def changes_panel(axes: Axes, before: Inference, after: Inference, ops: Sequence
         Line2D([], [], color=FASTER, linewidth=1.8, label="faster"),
         Line2D([], [], color=SLOWER, linewidth=1.8, linestyle=(0, (2, 1)), label="slower"),
     ]
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=4,
-        frameon=False,
-        fontsize=7,
-        borderpad=0.1,
-    )
+    legend_above(axes, handles, columns=4, fontsize=7)
 
 
 def _not_shown(change_s: NDArray[np.float64], shown: NDArray[np.int64]) -> str:
@@ -198,7 +173,7 @@ def breakdown_figure(
     found = breakdown(before, after, memories)
     rows = max(len(largest_changes(found.change_s)), 2)
     legend_in = 0.2 * -(-len(found.causes) // LEGEND_COLUMNS)
-    figure = new_figure(8.6, 2.9 + legend_in + 0.21 * rows)
+    figure = new_figure(8.6, 2.9 + legend_in + 0.21 * rows, title)
     upper, lower = figure.subplots(2, 1, height_ratios=[1.3, 0.8 + 0.21 * rows])
     fills = _fills(found.causes, memories)
     parts = []
@@ -212,7 +187,6 @@ def breakdown_figure(
     upper.spines[["top", "right"]].set_visible(False)
     _legend(upper, found, fills)
     changes_panel(lower, before, after, ops)
-    figure.suptitle(title, fontsize=11, parse_math=False)
     _drop_what_does_not_fit(figure, parts)
     return figure
 
@@ -282,15 +256,7 @@ def _legend(axes: Axes, found: Breakdown, fills: Sequence[Fill]) -> None:
             found.causes, found.before_s, found.after_s, fills, strict=True
         )
     ]
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=min(len(handles), LEGEND_COLUMNS),
-        frameon=False,
-        fontsize=8,
-        borderpad=0.1,
-    )
+    legend_above(axes, handles, LEGEND_COLUMNS, fontsize=8)
 
 
 def _drop_what_does_not_fit(figure: Figure, parts: Sequence[tuple[Text, Rectangle]]) -> None:

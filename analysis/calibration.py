@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from analysis.style import COLOURS, MARKERS, legend_below, new_figure
+from analysis.style import legend_below, mark_of, new_figure
 
 DECADES = 1.0
 """Costs that span more are drawn with logarithmic axes."""
@@ -58,17 +58,7 @@ def calibration_figure(
     for axes, panel in zip(grid, panels, strict=True):
         _panel(axes, panel, network, len(names), (low, high))
     grid[0].set_ylabel("predicted (µs)", fontsize=8)
-    handles = [
-        Line2D(
-            [],
-            [],
-            linestyle="",
-            marker=MARKERS[k % len(MARKERS)],
-            color=COLOURS[k % len(COLOURS)],
-            label=name,
-        )
-        for k, name in enumerate(names)
-    ]
+    handles = [Line2D([], [], linestyle="", label=name, **mark_of(k)) for k, name in enumerate(names)]
     legend_below(figure, handles)
     return figure
 
@@ -85,11 +75,10 @@ def _panel(
             1e6 * panel.measured_s[rows],
             1e6 * panel.predicted_s[rows],
             s=14,
-            marker=MARKERS[number % len(MARKERS)],
-            color=COLOURS[number % len(COLOURS)],
             alpha=0.7,
             linewidth=0,
             zorder=2,
+            **mark_of(number),
         )
     axes.set_title(f"{panel.title}\nerror {panel.error():.1%}", fontsize=9, parse_math=False)
     axes.set_xlabel("measured (µs)", fontsize=8)

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import ScalarFormatter
 from numpy.typing import NDArray
 
-from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
+from analysis.style import beside, legend_below, line_of, new_figure
 
 QUANTILES = (0.1, 0.9)
 """Of repetitions, the ends of their band."""
@@ -122,22 +122,14 @@ def learning_curves(
     handles: list[Line2D] = []
     policies = False
     for number, band in enumerate(found):
-        colour = COLOURS[number % len(COLOURS)]
-        line = LINES[(number + number // len(COLOURS)) % len(LINES)]  # the ninth curve differs from the first
-        marked = len(found) > FEW or len(band.mean) == 1  # a line through one point is invisible
-        marker = MARKERS[number % len(MARKERS)] if marked else None
+        look = line_of(number)
+        colour = look["color"]
+        if len(found) <= FEW and len(band.mean) > 1:  # a line through one point is invisible
+            del look["marker"]
         apart = max(1, len(band.mean) // 8)
-        handles += axes.plot(
-            band.evaluations,
-            band.mean,
-            color=colour,
-            linestyle=line,
-            linewidth=2.0,
-            marker=marker,
-            markersize=5,
-            markevery=(number * apart // len(found), apart),
-            label=band.label if band.runs == 1 else f"{band.label} (mean of {band.runs} runs, {BETWEEN})",
-        )
+        look |= {"linewidth": 2.0, "markersize": 5, "markevery": (number * apart // len(found), apart)}
+        label = band.label if band.runs == 1 else f"{band.label} (mean of {band.runs} runs, {BETWEEN})"
+        handles += axes.plot(band.evaluations, band.mean, label=label, **look)
         if band.low is not None and band.high is not None:
             axes.fill_between(band.evaluations, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
         if policy_is_worth_a_line(band):
@@ -186,15 +178,4 @@ def _levels(axes: Axes, levels: dict[str, float]) -> None:
     lowest = min(levels, key=levels.__getitem__)
     for name, value in levels.items():
         side = "center" if not close or len(levels) == 1 else "top" if name == lowest else "bottom"
-        axes.annotate(
-            name.replace(" ", "\n"),
-            (1.0, value),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            color="0.35",
-            ha="left",
-            va=side,
-            fontsize=8,
-            annotation_clip=False,
-        )
+        beside(axes, value, name.replace(" ", "\n"), color="0.35", va=side)

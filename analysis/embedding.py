@@ -33,9 +33,7 @@ FEWEST = 10
 SEED = 0
 
 
-def embed(
-    distance: NDArray[np.float64], neighbours: int = NEIGHBOURS, seed: int = SEED
-) -> NDArray[np.float64]:
+def embed(distance: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64 [M, 2], without unit, of distances [M, M]; the same for the same input. ValueError below FEWEST."""
     count = len(distance)
     if count < FEWEST:
@@ -46,7 +44,7 @@ def embed(
 
         _keep_kernels()
         reducer = umap.UMAP(
-            n_neighbors=min(neighbours, count - 1), metric="precomputed", random_state=seed, n_jobs=1
+            n_neighbors=min(NEIGHBOURS, count - 1), metric="precomputed", random_state=SEED, n_jobs=1
         )
         return np.asarray(reducer.fit_transform(distance), dtype=np.float64)
 
@@ -82,7 +80,7 @@ def embedding_figure(
         distances: what the line below the title says.
         baseline_name: what texts call the baseline.
     """
-    figure = new_figure(6.4, 5.2)
+    figure = new_figure(6.4, 5.2, title)
     axes = figure.add_subplot()
     for number in range(len(names)):
         for group in (False, True):
@@ -93,7 +91,6 @@ def embedding_figure(
     axes.margins(0.1)
     _point_at(axes, points, baseline_name.removeprefix("the "))
     axes.set(xticks=[], yticks=[], xlabel="UMAP 1", ylabel="UMAP 2")
-    figure.suptitle(title, fontsize=11, parse_math=False)
     axes.set_title(_quality_text(distances, len(names)), fontsize=8)
     legend_below(figure, _handles(axes, best, names))
     return figure

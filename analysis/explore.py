@@ -57,7 +57,7 @@ def explore_figure(
         raise ValueError(f"axes_of: expected 1 or 2 parameters, received {len(axes_of)}")
     one = len(axes_of) == 1
     y_label = cost_label if one else axes_of[1].label
-    figure, panels = panel_grid(len(surfaces), 2, 3.2, axes_of[0].label, y_label)
+    figure, panels = panel_grid(len(surfaces), 2, 3.2, axes_of[0].label, y_label, title)
     for panel, surface in zip(panels, surfaces, strict=True):
         panel.set_title(_title(surface, one), fontsize=9, parse_math=False)
         _scale(panel, axes_of)
@@ -65,7 +65,6 @@ def explore_figure(
             _band(panel, surface, axes_of[0])
         else:
             _map(figure, panel, surface, axes_of, cost_label)
-    figure.suptitle(title, fontsize=11, parse_math=False)
     own = Line2D([], [], color="0.4", linestyle=":", label="the chip itself")
     if one:
         handles = [

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from analysis.style import new_figure
-from analysis.utilisation import FAR, fill_of, legend_of_heads
-from workloads.text import size_text, unit_for
+from analysis.utilisation import fill_of, legend_of_heads, memory_axis
+from workloads.text import size_text
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,11 @@ def layout_figure(
         title: names workload and chip.
         x_label: names the steps.
     """
-    figure = new_figure(7.0, 1.3 + 2.0 * len(layouts))
+    figure = new_figure(7.0, 1.3 + 2.0 * len(layouts), title)
     rows = figure.subplots(len(layouts), 1, squeeze=False, sharex=True)[:, 0]
     for axes, layout in zip(rows, reversed(layouts), strict=True):
         found = use(layout, steps)
-        near = found.height_bytes >= FAR * layout.capacity_bytes
-        unit_bytes, unit = unit_for(max(found.height_bytes, layout.capacity_bytes if near else 0), "B")
+        unit_bytes, unit = memory_axis(axes, layout.capacity_bytes, found.height_bytes)
         for number in range(len(heads)):
             colour, hatch = fill_of(number)
             axes.add_collection(
@@ -104,14 +103,7 @@ def layout_figure(
         axes.set_ylabel(f"address ({unit})", fontsize=8)
         axes.tick_params(labelsize=8)
         axes.set_xlim(0, steps)
-        top = max(found.height_bytes, layout.capacity_bytes if near else 0) / unit_bytes
-        axes.set_ylim(0, 1.06 * top if top else 1.0)
-        if near:
-            axes.axhline(layout.capacity_bytes / unit_bytes, color="black", linewidth=1.2, linestyle="--")
-        elif not found.height_bytes:
-            axes.text(0.5, 0.5, "holds nothing", transform=axes.transAxes, ha="center", fontsize=8)
     rows[-1].set_xlabel(x_label, fontsize=8)
-    figure.suptitle(title, fontsize=11, parse_math=False)
     legend_of_heads(figure, heads)
     return figure
 

@@ -95,7 +95,7 @@ def shift_figure(found: Sequence[Shift], title: str, baseline_name: str = "the b
     most = max(len(shift.memories) for shift in found)
     cell_in = 0.62 if most <= 4 else 0.5
     side = cell_in * most
-    figure = new_figure(max(5.0, len(found) * (side + 1.7)), 2 * (side + 0.75) + 0.6)
+    figure = new_figure(max(5.0, len(found) * (side + 1.7)), 2 * (side + 0.75) + 0.6, title)
     panels = figure.subplots(2, len(found), squeeze=False)
     for column, shift in enumerate(found):
         counts, sizes = shift.tensors.sum(axis=1) // shift.runs, shift.sizes.sum(axis=1) / shift.runs
@@ -104,7 +104,6 @@ def shift_figure(found: Sequence[Shift], title: str, baseline_name: str = "the b
         _matrix(panels[1, column], shift.by_bytes, shift.memories, [mib(size) for size in sizes.tolist()])
         panels[0, column].set_title(f"{shift.head}, by count", fontsize=9)
         panels[1, column].set_title(f"{shift.head}, by bytes", fontsize=9)
-    figure.suptitle(title, fontsize=11, parse_math=False)
     figure.supxlabel("memory in the best mapping", fontsize=9)
     figure.supylabel(f"memory in {baseline_name}'s map", fontsize=9)
     return figure
@@ -223,7 +222,7 @@ def band_figure(found: Mapping[str, Sequence[Band]], nodes: Sequence[str], title
     `nodes` are the names of the N ops.
     """
     rows = [(name, parts[head]) for head in range(_heads(found)) for name, parts in found.items()]
-    figure = new_figure(9.0, 1.55 + 0.62 * len(rows))
+    figure = new_figure(9.0, 1.55 + 0.62 * len(rows), title)
     grid = figure.subplots(len(rows), 2, squeeze=False, width_ratios=[7.5, 1.5], sharex="col")
     for (left, right), (name, band) in zip(grid, rows, strict=True):
         _bars(left, band)
@@ -235,7 +234,6 @@ def band_figure(found: Mapping[str, Sequence[Band]], nodes: Sequence[str], title
         _share(right, band)
     grid[0, 1].set_title("share of bytes", fontsize=8)
     _name_ops(grid[-1, 0], nodes)
-    figure.suptitle(title, fontsize=11, parse_math=False)
     _legend(figure, [band for _, band in rows])
     return figure
 

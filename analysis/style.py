@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -30,13 +31,26 @@ def text_on(red: float, green: float, blue: float) -> str:
     return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else "black"
 
 
-def new_figure(width_in: float = 7.0, height_in: float = 4.2) -> Figure:
-    """An empty figure, sizes in inches; no window system is touched."""
-    return Figure(figsize=(width_in, height_in), dpi=150, layout="constrained")
+def mark_of(number: int) -> dict[str, Any]:
+    """Colour and marker of curve or group `number` of a figure, as matplotlib's keywords."""
+    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+
+
+def line_of(number: int) -> dict[str, Any]:
+    """`mark_of` with a line style; the ninth curve, which has the colour of the first, has another one."""
+    return {**mark_of(number), "linestyle": LINES[(number + number // len(COLOURS)) % len(LINES)]}
+
+
+def new_figure(width_in: float = 7.0, height_in: float = 4.2, title: str = "") -> Figure:
+    """A figure with nothing but its title, sizes in inches; no window system is touched."""
+    figure = Figure(figsize=(width_in, height_in), dpi=150, layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize=11, parse_math=False)
+    return figure
 
 
 def panel_grid(
-    count: int, columns: int, height_in: float, x_label: str, y_label: str
+    count: int, columns: int, height_in: float, x_label: str, y_label: str, title: str = ""
 ) -> tuple[Figure, list[Axes]]:
     """A figure of `count` axes, row by row, `height_in` inches each; only its outer axes are labelled.
 
@@ -47,7 +61,7 @@ def panel_grid(
         raise ValueError("panels: expected at least one, received none")
     columns = min(columns, count)
     rows = -(-count // columns)
-    figure = Figure(figsize=(3.9 * columns + 0.4, height_in * rows + 0.4), dpi=150, layout="constrained")
+    figure = new_figure(3.9 * columns + 0.4, height_in * rows + 0.4, title)
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for number, axes in enumerate(grid):
         axes.set_visible(number < count)
@@ -72,6 +86,32 @@ def legend_below(figure: Figure, handles: Sequence[Artist], handlelength: float 
         frameon=False,
         fontsize=8,
         handlelength=handlelength,
+    )
+
+
+def legend_above(axes: Axes, handles: Sequence[Artist], columns: int, fontsize: int) -> None:
+    """Above the axes, from their left end."""
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=min(len(handles), columns),
+        frameon=False,
+        fontsize=fontsize,
+        borderpad=0.1,
+    )
+
+
+def beside(axes: Axes, height: float, text: str, room_pt: int = 4, **look: Any) -> None:
+    """Write to the right of the axes, at a height of their data; `look`: matplotlib's keywords for texts."""
+    axes.annotate(
+        text,
+        (1.0, height),
+        xycoords=("axes fraction", "data"),
+        xytext=(room_pt, 0),
+        textcoords="offset points",
+        annotation_clip=False,
+        **{"va": "center", "fontsize": 8, **look},
     )
 
 

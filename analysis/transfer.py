@@ -5,6 +5,7 @@ Deviations: Figure 4 shows two trainings; here every training is a panel, and wh
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import ScalarFormatter
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
+from analysis.style import beside, legend_below, line_of, mark_of, new_figure
 
 Floats = NDArray[np.float64]
 MARGIN, LEAST_SPAN = 0.06, 0.01
@@ -52,7 +53,7 @@ def transfer_curves(transfers: Sequence[Transfer], title: str, baseline_name: st
     names = list(dict.fromkeys(name for transfer in transfers for name in transfer.targets))
     columns = min(2, len(transfers))
     rows = -(-len(transfers) // columns)
-    figure = new_figure(7.0 if columns == 1 else 9.0, 0.6 + 3.4 * rows)
+    figure = new_figure(7.0 if columns == 1 else 9.0, 0.6 + 3.4 * rows, title)
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
     for number, axes in enumerate(panels.flat):
         if number >= len(transfers):
@@ -62,9 +63,8 @@ def transfer_curves(transfers: Sequence[Transfer], title: str, baseline_name: st
         axes.axhline(1.0, color="0.3", linewidth=1.4, zorder=1)
         for name, values in zip(transfer.targets, transfer.speedup, strict=True):
             own, k = name in transfer.trained_on, names.index(name)
-            line = axes.plot(transfer.evaluations, values, linewidth=2.2 if own else 1.3)[0]
-            _look(line, k)
-            line.set_markevery(max(1, len(values) // 8))
+            look = {**line_of(k), "linewidth": 2.2 if own else 1.3, "markevery": max(1, len(values) // 8)}
+            axes.plot(transfer.evaluations, values, markersize=4, **look)
         axes.axvline(transfer.evaluations[transfer.deployed], color="0.6", linewidth=0.8, linestyle=":")
         axes.set_title(transfer.policies, fontsize=9, parse_math=False, wrap=True)
         axes.set_xlabel("evaluations spent in training")
@@ -74,11 +74,8 @@ def transfer_curves(transfers: Sequence[Transfer], title: str, baseline_name: st
         axes.set_ylim(*_limits(transfers))
     for row in panels:
         row[0].set_ylabel(f"zero-shot speedup over {baseline_name}")
-    figure.suptitle(title, fontsize=11, parse_math=False)
     own_names = {name for transfer in transfers for name in transfer.trained_on}
-    handles: list[Line2D] = []
-    for k, name in enumerate(names):
-        handles += _look(Line2D([], [], label=name), k)
+    handles = [Line2D([], [], label=name, markersize=4, **line_of(k)) for k, name in enumerate(names)]
     handles.append(Line2D([], [], color="0.3", linewidth=1.4, label=baseline_name.removeprefix("the ")))
     handles.append(Line2D([], [], color="0.6", linewidth=0.8, linestyle=":", label="deployed policy"))
     if own_names & set(names):
@@ -96,15 +93,8 @@ def _limits(transfers: Sequence[Transfer]) -> tuple[float, float]:
     return max(0.0, low - margin), high + margin
 
 
-def _look(line: Line2D, number: int) -> list[Line2D]:
-    """Give a line the colour, style and marker of its number."""
-    line.set(
-        color=COLOURS[number % len(COLOURS)],
-        linestyle=LINES[(number + number // len(COLOURS)) % len(LINES)],
-        marker=MARKERS[number % len(MARKERS)],
-        markersize=4,
-    )
-    return [line]
+WRAPPED = 34
+"""Letters of a line with the name of policies."""
 
 
 def zero_shot(
@@ -122,40 +112,26 @@ def zero_shot(
             values,
             np.arange(len(found)) + offset,
             linestyle="",
-            marker=MARKERS[k % len(MARKERS)],
-            color=COLOURS[k % len(COLOURS)],
             markersize=5,
             label=name,
+            **mark_of(k),
         )
     for row, transfer in enumerate(found):
         mean = means(transfer, held_out)[transfer.deployed]
         axes.plot([mean, mean], [row - 0.36, row + 0.36], color="black", linewidth=2.5)
-        axes.annotate(
-            f"{mean:.3f}",
-            (1.0, row),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
+        beside(axes, row, f"{mean:.3f}")
     handles.append(Line2D([], [], color="black", linewidth=2.5, label="geometric mean (right: its value)"))
     axes.axvline(1.0, color="0.45", linewidth=1.0, zorder=1)
     handles.append(Line2D([], [], color="0.45", linewidth=1.0, label=baseline_name.removeprefix("the ")))
-    axes.set_yticks(range(len(found)), [_wrap(transfer.policies) for transfer in found], fontsize=8)
+    axes.set_yticks(
+        range(len(found)), ["\n".join(textwrap.wrap(t.policies, WRAPPED)) for t in found], fontsize=8
+    )
     axes.set_ylim(-0.6, len(found) - 0.4)
     axes.set_xlabel(f"speedup over {baseline_name}, no training there")
     axes.set_title(title, parse_math=False)
     axes.grid(axis="x", color="0.92")
     legend_below(figure, handles)
     return figure
-
-
-def _wrap(name: str, width: int = 34) -> str:
-    """A name on as many lines as it needs."""
-    import textwrap
-
-    return "\n".join(textwrap.wrap(name, width))
 
 
 FAILED = 0.01

@@ -102,27 +102,24 @@ def utilisation_figure(
     """
     found = [utilisation(schedule, capacity_bytes) for schedule in schedules]
     rows = len(memories)
-    figure = new_figure(max(6.0, 1.2 + 3.4 * len(schedules)), 1.6 + 1.15 * rows)
+    figure = new_figure(max(6.0, 1.2 + 3.4 * len(schedules)), 1.6 + 1.15 * rows, title)
     grid = figure.subplots(rows, len(schedules), squeeze=False, sharex=True, sharey="row")
     for row, memory in zip(grid, reversed(range(rows)), strict=True):
         capacity = int(capacity_bytes[memory])
         peak = max(int(column.occupied_bytes[:, memory].max()) for column in found)
-        near = peak >= FAR * capacity
-        unit_bytes, unit = unit_for(max(peak, capacity if near else 0), "B")
-        row[0].set_ylabel(f"{memories[memory]}\n({unit})", fontsize=9)
         for axes, schedule, column in zip(row, schedules, found, strict=True):
+            axes.yaxis.set_major_locator(MaxNLocator(4))
+            unit_bytes, unit = memory_axis(axes, capacity, peak)
             _areas(axes, schedule, memory, unit_bytes)
             mean, fullest = share(column.mean_share[memory]), share(column.peak_share[memory])
             axes.set_title(
                 f"mean {mean}, peak {fullest} of {size_text(capacity)}", fontsize=8, loc="left", pad=3
             )
-            axes.yaxis.set_major_locator(MaxNLocator(4))
             axes.tick_params(labelsize=8)
             axes.margins(x=0)
-            _capacity(axes, capacity / unit_bytes, peak / unit_bytes, near)
+        row[0].set_ylabel(f"{memories[memory]}\n({unit})", fontsize=9)
     for axes, schedule in zip(grid[0], schedules, strict=True):
         _column_title(axes, schedule.label)
-    figure.suptitle(title, fontsize=11, parse_math=False)
     for axes in grid[-1]:
         axes.set_xlabel(x_label, fontsize=8)
     legend_of_heads(figure, heads, NOTE)
@@ -187,17 +184,24 @@ def _areas(axes: Axes, schedule: Schedule, memory: int, unit_bytes: float) -> No
     axes.stairs(top, schedule.edges, baseline=None, color="0.2", linewidth=0.7)
 
 
-def _capacity(axes: Axes, capacity: float, peak: float, near: bool) -> None:
-    """The line that must not be crossed, or a word where it is far above the frame."""
+def memory_axis(axes: Axes, capacity_bytes: int, peak_bytes: int) -> tuple[float, str]:
+    """Scale the y axis to a memory of which at most the peak is used. Returns its unit in bytes, and as a word.
+
+    The dashed line is the capacity, which must not be crossed; a word stands for it where it is far above the frame.
+    """
+    near = peak_bytes >= FAR * capacity_bytes
+    top = max(peak_bytes, capacity_bytes if near else 0)
+    unit_bytes, unit = unit_for(top, "B")
     if near:
-        axes.axhline(capacity, color="black", linewidth=1.2, linestyle="--")
-        axes.set_ylim(0, 1.08 * max(capacity, peak))
-        return
-    axes.set_ylim(0, 1.4 * peak if peak else 1.0)
-    if not peak:
+        axes.axhline(capacity_bytes / unit_bytes, color="black", linewidth=1.2, linestyle="--")
+        axes.set_ylim(0, 1.08 * top / unit_bytes)
+        return unit_bytes, unit
+    axes.set_ylim(0, 1.4 * top / unit_bytes if top else 1.0)
+    if not top:
         axes.set_yticks([0])
-    words = "capacity far above \N{UPWARDS ARROW}" if peak else "holds nothing"
+    words = "capacity far above \N{UPWARDS ARROW}" if top else "holds nothing"
     axes.text(0.99, 0.94, words, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.35")
+    return unit_bytes, unit
 
 
 def fill_of(head: int) -> tuple[str, str | None]:
@@ -241,7 +245,7 @@ class Split:
 
 def split_figure(splits: Sequence[Split], title: str) -> Figure:
     """One column per partition, all over the same chips: busy times of chips and links above, memory below."""
-    figure = new_figure(7.2 if len(splits) == 1 else 11.0, 5.6)
+    figure = new_figure(7.2 if len(splits) == 1 else 11.0, 5.6, title)
     grid = figure.subplots(2, len(splits), squeeze=False, sharex="col", sharey="row")
     slowest = max(split.cost_s for split in splits)
     unit_s, time_unit = (1e-6, "us") if slowest < 1e-3 else (1e-3, "ms") if slowest < 1 else (1.0, "s")
@@ -265,7 +269,6 @@ def split_figure(splits: Sequence[Split], title: str) -> Figure:
     for axes in grid[:, 0]:
         axes.set_ylim(0, axes.get_ylim()[1] * 1.18)
         axes.legend(fontsize=7, loc="upper right", ncols=3, frameon=False)
-    figure.suptitle(title, fontsize=11, parse_math=False)
     return figure
 
 

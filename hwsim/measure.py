@@ -121,7 +121,7 @@ def samples_needed(noise: float, width: float, most: int) -> int:
     return max(1, min(most, math.ceil((Z95 * OF_MEDIAN * noise / width) ** 2)))
 
 
-def repeat(sample: Callable[[], float], practice: Practice, noise: float = 0.0) -> Measurement:
+def repeat(sample: Callable[[], float], practice: Practice) -> Measurement:
     """Measure one thing. `sample` runs it once and returns seconds; what it raises ends the measuring."""
     begun = time.monotonic()
     for _ in range(practice.warmup):
@@ -129,7 +129,7 @@ def repeat(sample: Callable[[], float], practice: Practice, noise: float = 0.0) 
     samples: list[float] = []
     while True:
         samples.append(sample())
-        found = Measurement(tuple(samples), practice.statistic, noise)
+        found = Measurement(tuple(samples), practice.statistic)
         enough = len(samples) >= practice.least and found.half_width <= practice.width
         hopeless = len(samples) > 1 and min(samples) > practice.limit_s
         if (

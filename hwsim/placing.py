@@ -85,15 +85,3 @@ def ranked(scores: Scores) -> NDArray[np.int64]:
     priority = best - scores[:, :, 0]
     order: NDArray[np.int64] = np.argsort(-priority, axis=1, kind="stable")
     return order
-
-
-def scores_of(placer: Placer, mapping: Mapping16) -> Scores:
-    """Scores float32 [B, T, L] that place as valid mappings int16 [B, N, H] do: 1 in the tensor's memory, else -inf.
-
-    Memory 0 has 0, so that nothing but the mapping's own memory comes before it.
-    """
-    memories = np.arange(placer.features.shape[1]) - placer.offset
-    chosen = mapping[:, placer.node, placer.head][..., None] == memories
-    scores = np.where(chosen, np.float32(1), np.float32(-np.inf))
-    scores[:, :, 0] = 0
-    return scores

@@ -272,6 +272,11 @@ class About:
     uncounted: str = ""
     widths: str = ""
 
+    @property
+    def names(self) -> dict[str, str]:
+        """Problem, workload and chip, as documents name what they are of."""
+        return {"problem": self.name, "workload": self.workload, "chip": self.chip}
+
 
 class Problem(Protocol):
     """A workload on some hardware, and the cost of each mapping.

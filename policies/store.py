@@ -73,19 +73,8 @@ def save_policy(path: Path, weights: Mapping[str, NDArray[Any]], metadata: Mappi
     replace_file(path, data)
 
 
-def load_policy(
-    path: Path,
-    *,
-    kind: str | None = None,
-    feature_schema: int | None = None,
-    features: int | None = None,
-    heads: Sequence[str] | None = None,
-    choices: int | None = None,
-) -> StoredPolicy:
-    """Read a policy. What is given is demanded of it.
-
-    Raises InputError where the file is missing, damaged, of another version, or not what is demanded.
-    """
+def load_policy(path: Path) -> StoredPolicy:
+    """Read a policy. InputError where the file is missing, damaged or of another version."""
     data = read_bytes(path, "a policy file")
     try:
         metadata = metadata_of(data)
@@ -98,16 +87,6 @@ def load_policy(
     problem = _defect(metadata)
     if problem:
         raise InputError(f"{path}: {problem}")
-    demanded = {
-        "kind": kind,
-        "feature_schema": feature_schema,
-        "features": features,
-        "heads": None if heads is None else list(heads),
-        "choices": choices,
-    }
-    for name, expected in demanded.items():
-        if expected is not None and metadata[name] != expected:
-            raise InputError(f"{path}: {name}: expected {expected!r}, found {metadata[name]!r}")
     broken = [name for name, a in weights.items() if a.dtype.kind == "f" and not (np.abs(a) < 1e12).all()]
     if broken:
         raise InputError(f"{path}: {broken[0]}: expected finite values, found others")

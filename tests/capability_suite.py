@@ -31,7 +31,7 @@ from hwsim.capabilities import (
 )
 from hwsim.explanation import Breakdown, OpTimes, Partition
 from hwsim.mappings import repair, sample, sample_uniformly
-from hwsim.placing import scores_of
+from hwsim.placing import Placer, Scores
 from hwsim.problem import Mapping16, Problem, Status
 from hwsim.sections import HasSections
 from hwsim.stepwise import (
@@ -51,6 +51,18 @@ CAPABILITIES = {
     and getattr(kind, "_is_runtime_protocol", False)
     and kind.__module__ == module.__name__
 }
+
+
+def scores_of(placer: Placer, mapping: Mapping16) -> Scores:
+    """Scores float32 [B, T, L] that place as valid mappings int16 [B, N, H] do: 1 in the tensor's memory, else -inf.
+
+    Memory 0 has 0, so that nothing but the mapping's own memory comes before it.
+    """
+    memories = np.arange(placer.features.shape[1]) - placer.offset
+    chosen = mapping[:, placer.node, placer.head][..., None] == memories
+    scores = np.where(chosen, np.float32(1), np.float32(-np.inf))
+    scores[:, :, 0] = 0
+    return scores
 
 
 def keys(rows: int, first: int = 0) -> np.ndarray:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
 
 UNKNOWN = "-"
 """What stands for a number that is not known."""
@@ -33,6 +36,15 @@ def read_quantity(text: str) -> float | None:
 def csv_cell(value: object) -> object:
     """A value for a CSV file: text that a spreadsheet would run as a formula begins with an apostrophe."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+
+
+def csv_table(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Rows as CSV with a header; no cell is a formula for a spreadsheet."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in rows)
+    return stream.getvalue()
 
 
 def plain_cell(text: str) -> str:
@@ -112,6 +124,18 @@ def table(
     ]
 
 
+def aligned(rows: Sequence[Sequence[str]], left: Container[int]) -> list[str]:
+    """Lines for a terminal, cells padded to equal width; columns that are not in `left` are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
 MAX_NAME = 200
 """Characters in the name of a workload, program or instance."""
 FILE_NAME = f"a printable name of at most {MAX_NAME} characters without path separators"
@@ -179,6 +203,11 @@ def hint(given: str, names: Iterable[str]) -> str:
     shares = [difflib.SequenceMatcher(None, name.lower(), given.lower()).ratio() for name in found]
     found = [name for name, share in zip(found, shares, strict=True) if share > shares[0] - CLOSE]
     return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def repeated(names: Sequence[Any]) -> Any:
+    """The first of the names that is there twice; None where all differ."""
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 def one_of(given: str, names: Iterable[str], more: str = "") -> str:

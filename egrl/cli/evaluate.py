@@ -20,6 +20,7 @@ from egrl.runs.summary import read_summary
 from egrl.runs.text import baseline_table, cost_text, distance, rule_text, scaled, shares_of, shown, verdict
 from hwsim.capabilities import HasBound, HasExplanation
 from hwsim.problem import About, Mapping16, Problem, Status
+from workloads.text import aligned
 
 MOST_VIOLATIONS = 20
 """Shown to people."""
@@ -101,9 +102,7 @@ def evaluation_report(
     return {
         "kind": "evaluation",
         "version": 1,
-        "problem": problem.about.name,
-        "workload": problem.about.workload,
-        "chip": problem.about.chip,
+        **problem.about.names,
         text.TABLE: text.table_of(problem.about),
         "mapping": name,
         "status": Status(int(found.status[0])).name.lower(),
@@ -285,13 +284,5 @@ def _op_row(op: Mapping[str, Any]) -> dict[str, str]:
 def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:
     """Lines of aligned columns; numbers to the right."""
     names = list(rows[0])
-    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in names]
-    words = {"op", "weight", "activation", "bound by"}
-    lines = []
-    for row in [dict(zip(names, names, strict=True)), *rows]:
-        cells = [
-            row[name].ljust(width) if name in words else row[name].rjust(width)
-            for name, width in zip(names, widths, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
+    words = [names.index(name) for name in ("op", "weight", "activation", "bound by") if name in names]
+    return aligned([names, *([row[name] for name in names] for row in rows)], words)

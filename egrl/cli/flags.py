@@ -36,6 +36,11 @@ def budget(default: str, of: str = "") -> Decorator:
     return decorate
 
 
+def settings(text: str) -> Decorator:
+    """--set, which may be given several times; the text says of what."""
+    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=text)
+
+
 FLAGS: dict[str, Decorator] = {
     "baseline": click.option("--baseline", default="", metavar="FILE", help=meanings(RunOptions)["baseline"]),
     "workers": click.option(
@@ -54,9 +59,7 @@ FLAGS: dict[str, Decorator] = {
         "--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]"
     ),
     "chip": click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)"),
-    "settings": click.option(
-        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE"
-    ),
+    "settings": settings("problem.KEY=VALUE"),
     "json": click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout"),
     "problem_of_run": click.option(
         "--problem", default="", help="problem of the run, needed only if it is MODULE:NAME"
@@ -70,9 +73,7 @@ FLAGS: dict[str, Decorator] = {
     "own_chip": click.option(
         "--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)"
     ),
-    "own_settings": click.option(
-        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE"
-    ),
+    "own_settings": settings("without RUN: problem.KEY=VALUE"),
     "own_workload": click.option(
         "--workload", help="without RUN: a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
     ),

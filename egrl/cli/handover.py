@@ -15,6 +15,7 @@ from egrl.cli.flags import mapping_of, run_or_flags
 from egrl.cli.output import OneOf, output_file, remark
 from egrl.runs.text import counted
 from workloads.errors import InputError
+from workloads.text import aligned
 
 if TYPE_CHECKING:
     from egrl.runs.export import PackedMemory
@@ -245,6 +246,10 @@ def allocate_command(
     egrl allocate --workload bert --mapping best_mapping.json --format csv -o allocation.csv
     egrl allocate runs/bert-egrl-s0-1 --fixed addresses.csv
     """
+    from egrl.core import atomic, mapping_file
+    from egrl.runs import export
+    from workloads.errors import RunFailure
+
     if align < 1 or align > 2**40 or seed < 0 or not (seconds >= 0 and math.isfinite(seconds)):
         raise InputError(
             "--align, --seconds, --seed: expected a number of bytes from 1 to 2^40, a time and a number not below 0,"
@@ -252,33 +257,13 @@ def allocate_command(
         )
     if output is not None:
         output_file(output)
-    flags = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
-    return _mapping(run, flags, settings, align, fixed, seconds, seed, form or "json", output, as_json)
-
-
-def _mapping(
-    run: str | None,
-    flags: Mapping[str, str | None],
-    settings: tuple[str, ...],
-    align: int,
-    fixed: str | None,
-    seconds: float,
-    seed: int,
-    form: str,
-    output: str | None,
-    as_json: bool,
-) -> int:
-    """Addresses for a mapping; `flags` as of `run_or_flags`."""
-    from egrl.core import atomic, mapping_file
-    from egrl.runs import export
-    from workloads.errors import RunFailure
-
-    subject, chosen, name = run_or_flags("allocate", run, flags, settings)
+    named = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
+    subject, chosen, name = run_or_flags("allocate", run, named, settings)
     given = mapping_file.read_addresses(fixed, subject.space) if fixed is not None else {}
     memories = export.allocate(subject, chosen, align, seconds, seed, given, fixed or "")
     report = export.document(subject, name, memories, align)
     if output is None and run is not None:
-        output = str(Path(run) / f"{export.FILE}.{form}")
+        output = str(Path(run) / f"{export.FILE}.{form or 'json'}")
     if output is not None:
         text = export.csv_of(report) if form == "csv" else json.dumps(report, indent=1) + "\n"
         atomic.write_named(Path(output), text)
@@ -334,16 +319,9 @@ def text_of(report: Mapping[str, Any], output: str | None) -> str:
         fits = "yes" if memory["packed"] else f"no, by {memory['over_bytes']:,} bytes: {memory['verdict']}"
         numbers = (memory[key] for key in ("tensors", "fullest_bytes", "height_bytes", "capacity_bytes"))
         cells.append((memory["memory"], *(f"{number:,}" for number in numbers), fits))
-    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
-    lines = []
-    for row in cells:
-        aligned = [
-            cell.ljust(width) if column in (0, len(head) - 1) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(aligned).rstrip())
-    lines.append(
+    lines = [
+        *aligned(cells, (0, len(head) - 1)),
         f"{report['workload']} on {report['chip']}, {report['mapping']}: sizes in bytes, offsets in multiples of"
-        f" {report['align_bytes']}"
-    )
+        f" {report['align_bytes']}",
+    ]
     return "\n".join(lines if output is None else [*lines, f"written: {output}"])

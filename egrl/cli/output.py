@@ -12,7 +12,7 @@ import click
 
 from egrl.core.log import LOG
 from workloads.errors import InputError
-from workloads.text import hint, one_of, visible
+from workloads.text import hint, one_of, repeated, visible
 
 LONGEST_WORD, LONGEST_LINE = 300, 1500
 """Characters of a line on stderr: of a word, such as a path, and of all."""
@@ -163,7 +163,6 @@ def several_workloads(text: str, flag: str) -> list[str]:
     names = [
         name for given in several(text, flag) for name in (members(given) if is_set(given) else (given,))
     ]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    if (twice := repeated(names)) is not None:
         raise InputError(f"{flag}: expected different workloads, found {twice} twice in {text!r}")
     return names

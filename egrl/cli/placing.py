@@ -16,6 +16,7 @@ from egrl.cli.output import interrupted, output_file, sayer
 from hwsim.capabilities import HasBound
 from hwsim.problem import Problem
 from workloads.errors import InputError
+from workloads.text import repeated
 
 if TYPE_CHECKING:
     from egrl.transfer.zero_shot import SavedPolicies
@@ -42,13 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--method", default="", help="with --finetune: method of the policies, needed only if it is MODULE:NAME"
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="code in files that their settings name, named again: method.network=MODULE:NAME",
-)
+@flags.settings("code in files that their settings name, named again: method.network=MODULE:NAME")
 @flags.use("workers")
 @flags.output("one JSON document")
 def transfer_command(
@@ -91,7 +86,8 @@ def transfer_command(
     try:
         for source in sources:
             targets = transfer.build_targets(source, names)
-            _check_names([target.about.workload for target in targets])
+            if (alike := repeated([target.about.workload for target in targets])) is not None:
+                raise InputError(f"--workload: expected workloads of different names, found {alike} twice")
             placed = transfer.zero_shot(source, targets, code=code)
             tuned = []
             if finetune is not None:
@@ -109,12 +105,6 @@ def transfer_command(
     elif not quiet:
         click.echo(table(documents, targets[0]), nl=False)
     return 0
-
-
-def _check_names(names: Sequence[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"--workload: expected workloads of different names, found {twice} twice")
 
 
 def _finetune(
@@ -246,9 +236,7 @@ def place(
     report: dict[str, Any] = {
         "kind": "place",
         "version": 1,
-        "problem": subject.about.name,
-        "workload": subject.about.workload,
-        "chip": subject.about.chip,
+        **subject.about.names,
         "source": found.source,
         "candidates": found.candidates,
         "seconds": round(seconds, 4),

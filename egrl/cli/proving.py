@@ -9,13 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from egrl.cli import flags
 from egrl.cli.flags import run_or_flags
 from egrl.cli.output import output_file, remark
 from egrl.runs.folder import CONFIG
+from egrl.runs.text import (
+    OPTIMAL,
+    PROVED,
+    baseline_table,
+    better,
+    compared,
+    cost_text,
+    percent_up,
+    reward_up,
+    rule_text,
+    shares_of,
+    short_baseline_text,
+    table_of,
+    verdict,
+)
 from hwsim.baseline import noise_free_cost
 from hwsim.capabilities import HasBestKnown, HasBound, HasModel
+from hwsim.mappings import sample_uniformly
 from hwsim.problem import About, Bound, Mapping16, Problem
 from workloads.errors import InputError
 
@@ -70,7 +87,6 @@ def bound(
     from egrl.core import atomic, mapping_file
     from egrl.problems import build_problem
     from egrl.runs.folder import BEST
-    from egrl.runs.text import certificate, certificate_text
 
     written = None if output is None else output_file(output)
     limit_s = DEFAULT_SECONDS if seconds is None else seconds
@@ -139,65 +155,56 @@ def bound_report(
     It solves the problem's model within `seconds`, unless what is `proved` makes that needless.
     """
     known: dict[str, Mapping16] = {problem.about.baseline_name.removeprefix("the "): problem.baseline.mapping}
-    remarks: list[str] = []
     if proved is None:
         assert isinstance(problem, HasModel)
         solution = problem.solve(seconds, seed)
-        bound = solution.bound
+        proved = solution.bound
         known["solver"] = solution.mapping
-    else:
-        bound = proved
     known |= given
-    if isinstance(problem, HasBestKnown):
-        best_known, remark = problem.best_known()
-        remarks += [remark] if remark else []
-        if best_known is not None:
-            known["package"] = best_known
-    from egrl.runs.text import baseline_table, shares_of
-
+    remarks = _add_shipped(problem, known)
     costs = {name: noise_free_cost(problem, mapping) for name, mapping in known.items()}
     source = min(costs, key=lambda name: math.inf if math.isnan(costs[name]) else costs[name])
-    if not math.isfinite(costs[source]) or bound.cost <= 0:
-        what = "no valid mapping was found" if bound.cost > 0 else "nothing could be proved"
+    if not math.isfinite(costs[source]) or proved.cost <= 0:
+        what = "no valid mapping was found" if proved.cost > 0 else "nothing could be proved"
         raise InputError(f"--problem {problem.about.name}: expected more time, since {what}")
     report = {
-        "kind": "bound",
-        "version": 1,
-        "problem": problem.about.name,
-        "workload": problem.about.workload,
-        "chip": problem.about.chip,
-        "unit": problem.about.unit,
-        "bound": bound.cost,
-        "proof": bound.proof,
-        "seconds": round(bound.seconds, 3),
+        **_head("bound", problem),
+        "bound": proved.cost,
+        "proof": proved.proof,
+        "seconds": round(proved.seconds, 3),
         "best_known": {
             "cost": costs[source],
             "source": source,
             "speedup": problem.baseline.cost / costs[source],
             "bound_by": shares_of(problem, known[source]),
         },
-        "gap": costs[source] / bound.cost - 1.0,
+        "gap": costs[source] / proved.cost - 1.0,
         "baseline": baseline_table(problem),
-        "baseline_gap": problem.baseline.cost / bound.cost - 1.0,
+        "baseline_gap": problem.baseline.cost / proved.cost - 1.0,
         "remarks": remarks,
     }
     return report, known[source]
 
 
+def _add_shipped(problem: Problem, known: dict[str, Mapping16]) -> list[str]:
+    """Add the best mapping that the package has to what is known; a remark about it, if there is one."""
+    if not isinstance(problem, HasBestKnown):
+        return []
+    found, remark = problem.best_known()
+    if found is not None:
+        known["package"] = found
+    return [remark] if remark else []
+
+
+def _head(kind: str, problem: Problem) -> dict[str, Any]:
+    return {"kind": kind, "version": 1, **problem.about.names, "unit": problem.about.unit}
+
+
+NO_GAP = "none: the best known is proven to be the best possible"
+
+
 def text_of(report: dict[str, Any], about: About) -> str:
     """The certificate for people; `about` has the problem's words."""
-    from egrl.runs.text import (
-        OPTIMAL,
-        better,
-        compared,
-        cost_text,
-        percent_up,
-        rule_text,
-        short_baseline_text,
-        table_of,
-        verdict,
-    )
-
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
     baseline_name = short_baseline_text(about)
     label, detail = baseline_name.removeprefix("the "), baseline["rule"]
@@ -205,27 +212,112 @@ def text_of(report: dict[str, Any], about: About) -> str:
         label, detail = "baseline", baseline_name
     named = "" if detail == label else f" ({detail})"
     above = f"{report['baseline_gap']:.2%} above the bound"
-    took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
-    if abs(report["gap"]) <= OPTIMAL:
-        gap = "none: the best known is proven to be the best possible"
-    else:
+    gap = NO_GAP
+    if abs(report["gap"]) > OPTIMAL:
         gap = f"{percent_up(report['gap'])}: the best known is within that of the best possible"
     said = verdict({**report, "best": best, "about": table_of(about)})
     rules = rule_text(baseline)
+    limit = f"no mapping is {better(unit)} than {cost_text(report['bound'], unit)}"
+    reached = f"{cost_text(best['cost'], unit)} ({best['source']}), {compared(best['speedup'], baseline_name, unit)}"
     lines = [
-        f"{report['workload']} on {report['chip']}: no mapping is {better(unit)} than"
-        f" {cost_text(report['bound'], unit)}",
-        f"  proof       {report['proof']}{took}",
-        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}),"
-        f" {compared(best['speedup'], baseline_name, unit)}",
         f"  {label:<12}{cost_text(baseline['cost'], unit)}, {above}{named}",
         *([f"  heuristics  {rules}"] if rules else []),
         f"  gap         {gap}",
         *([f"  limit       {said}"] if said else []),
     ]
+    return _lines(report, limit, reached, lines)
+
+
+def _lines(report: dict[str, Any], limit: str, reached: str, lines: list[str]) -> str:
+    """A certificate: what no mapping can reach, what the best known reaches, and further lines."""
+    took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
     if "written" in report:
         lines.append(f"  written     {report['written']}: the best mapping known")
-    return "\n".join([*lines, *(f"  note        {remark}" for remark in report["remarks"])])
+    return "\n".join(
+        [
+            f"{report['workload']} on {report['chip']}: {limit}",
+            f"  proof       {report['proof']}{took}",
+            f"  best known  {reached}",
+            *lines,
+            *(f"  note        {remark}" for remark in report["remarks"]),
+        ]
+    )
+
+
+PLAYS = 200
+"""Random mappings that are tried where none better is known."""
+
+AT_ONCE = 20
+"""Of these, evaluated together."""
+
+
+def certificate(
+    problem: Problem, bound: Bound, seed: int, given: dict[str, Mapping16]
+) -> tuple[dict[str, Any], Mapping16]:
+    """The certificate of a bound on a problem's rewards, and the best mapping [N, H] known.
+
+    What is known: the baseline, each choice taken everywhere, random mappings, what the problem itself knows, and the
+    mappings that are given.
+    """
+    known = {problem.baseline.name: problem.baseline.mapping, **_everywhere(problem)}
+    known[f"the best of {PLAYS} random mappings"] = _best_of_random(problem, seed)
+    known |= given
+    remarks = _add_shipped(problem, known)
+    found = problem.evaluate(np.stack(list(known.values())), np.zeros(len(known), np.uint64))
+    best = int(np.argmax(np.where(np.isfinite(found.cost), found.reward, -np.inf)))
+    source, reward = list(known)[best], float(found.reward[best])
+    return {
+        **_head("reward-bound", problem),
+        "reward_bound": bound.reward,
+        "proof": bound.proof,
+        "seconds": round(bound.seconds, 3),
+        "best_known": {
+            "reward": reward,
+            "source": source,
+            "cost": float(found.cost[best]),
+            "speedup": float(found.speedup[best]),
+        },
+        "reward_gap": bound.reward - reward,
+        "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
+        "remarks": remarks,
+    }, known[source]
+
+
+def _everywhere(problem: Problem) -> dict[str, Mapping16]:
+    """A mapping for each choice that every decision has, where there is one head."""
+    if len(problem.space.heads) != 1:
+        return {}
+    fewest = int(problem.space.num_choices.min())
+    return {
+        f"{label} everywhere": problem.space.canonical(np.full(problem.space.shape, choice, np.int16))
+        for choice, label in enumerate(problem.space.labels[0][:fewest])
+    }
+
+
+def _best_of_random(problem: Problem, seed: int) -> Mapping16:
+    """The mapping [N, H] with the highest reward of `PLAYS`, every decision drawn evenly."""
+    best, highest = problem.baseline.mapping, -np.inf
+    for first in range(0, PLAYS, AT_ONCE):
+        keys = np.random.default_rng([seed, first]).integers(0, 2**63, AT_ONCE).astype(np.uint64)
+        drawn = sample_uniformly(problem, keys)
+        found = problem.evaluate(drawn, keys)
+        row = int(np.argmax(np.where(np.isfinite(found.cost), found.reward, -np.inf)))
+        if np.isfinite(found.cost[row]) and found.reward[row] > highest:
+            best, highest = drawn[row], float(found.reward[row])
+    return best
+
+
+def certificate_text(report: dict[str, Any], about: About) -> str:
+    """The certificate of a bound on rewards for people; `about` has the problem's words."""
+    best, bound, gap = report["best_known"], report["reward_bound"], NO_GAP
+    if report["reward_gap"] > PROVED * abs(bound):
+        gap = (
+            f"{reward_up(report['reward_gap'])}: the best known has {best['reward'] / bound:.1%} of the bound"
+        )
+    reached = f"{best['reward']:.4f} ({best['source']}), {compared(best['speedup'], about.baseline_name, about.unit)}"
+    return _lines(
+        report, f"no mapping has a reward above {reward_up(bound)}", reached, [f"  gap         {gap}"]
+    )
 
 
 def share_of(text: str) -> float:

@@ -104,13 +104,7 @@ def changes_hint(result: Result) -> str:
     help="go on with this run folder (with a larger budget, say)",
 )
 @click.option("--config", "config_file", help="run this config.toml again; other flags override what it says")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="problem., method. or evaluator.KEY=VALUE; `egrl list settings NAME` shows the keys",
-)
+@flags.settings("problem., method. or evaluator.KEY=VALUE; `egrl list settings NAME` shows the keys")
 @click.option(
     "--preset",
     default="",

@@ -34,13 +34,7 @@ EVALS = 4000
     help="begin with: cold, compiler, rules, policy, exact, or a mapping FILE [compiler]",
 )
 @flags.use("baseline", "chip")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="problem.KEY=VALUE, or NAME.KEY=VALUE for the method called NAME",
-)
+@flags.settings("problem.KEY=VALUE, or NAME.KEY=VALUE for the method called NAME")
 @click.option("--preset", default="", metavar="paper", help="the paper's values")
 @click.option("--threads", type=click.IntRange(1, 1024), default=1, help="threads of each run's learner [1]")
 @click.option(
@@ -188,36 +182,18 @@ def explore_command(workloads: str, quiet: bool, as_json: bool, **options: Any) 
 @flags.use("workers")
 @click.option("--threads", type=int, default=1, help="threads of the networks [1]")
 @click.option("--device", default="cpu", help="torch device of the networks [cpu]")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="problem.KEY=VALUE or method.KEY=VALUE",
-)
+@flags.settings("problem.KEY=VALUE or method.KEY=VALUE")
 @click.option("--out", required=True, help="folder of the pre-training; an existing one goes on")
 @flags.output("pretraining.json")
 def pretrain_command(
     workloads: str,
     validation: str | None,
-    method: str,
-    gens: int | None,
-    evals: int | None,
-    seconds: float | None,
-    save_every: int,
-    finetune: int,
-    seed: int,
-    problem: str,
-    chip: str,
-    chips_around: int,
-    init: str,
-    workers: int,
-    threads: int,
     device: str,
     settings: tuple[str, ...],
     out: str,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> int:
     """Train one policy on many workloads; the best on the validation workloads is kept as OUT/policy.safetensors.
 
@@ -233,28 +209,16 @@ def pretrain_command(
     from egrl.transfer.validation import PretrainOptions
 
     tables = typed_tables.parse_set(settings, "problem", "method")
-    options = PretrainOptions(
+    chosen = PretrainOptions(
         tuple(several_workloads(workloads, "--workloads")),
         tuple(several_workloads(validation, "--validation")) if validation is not None else (),
-        gens,
-        seed,
-        problem,
-        chip,
-        tables["problem"],
-        tables["method"],
-        init,
-        workers,
-        threads,
-        check_device(device),
-        method,
-        seconds,
-        save_every,
-        finetune,
-        evals,
-        chips_around,
+        problem_settings=tables["problem"],
+        method_settings=tables["method"],
+        device=check_device(device),
+        **options,
     )
     try:
-        found = pretrain(options, Path(out), quiet)
+        found = pretrain(chosen, Path(out), quiet)
     except Interrupted as stop:
         return interrupted(quiet, stop)
     if as_json:

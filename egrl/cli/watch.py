@@ -14,7 +14,6 @@ from pathlib import Path
 
 import click
 
-from egrl.core import typed_tables
 from egrl.core.contracts import Budget
 from egrl.measure import records
 from egrl.runs import config
@@ -27,6 +26,7 @@ from egrl.runs.text import clock_text
 from hwsim.capabilities import HasBound
 from workloads.errors import InputError
 from workloads.files import read_text
+from workloads.text import aligned
 
 
 @click.command(name="watch", short_help="the progress of running searches, from another terminal")
@@ -76,9 +76,7 @@ class Watched:
         """A run folder, finished or not. InputError where it is none, or its inputs are damaged."""
         if not (path / run_folder.CONFIG).is_file():
             raise InputError(f"{path}: expected a run folder with {run_folder.CONFIG}, found none")
-        where = str(path / run_folder.CONFIG)
-        tables = config.read_toml(read_text(where, "a config file"), where)
-        options = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
+        tables, options = config.read_folder(path)
         return Watched(path, options, _most(path, options, tables["problem"]))
 
     def row(self) -> tuple[str, ...]:
@@ -180,8 +178,4 @@ def _metrics(path: Path) -> list[dict[str, str]]:
 def table_of(runs: Sequence[Watched]) -> str:
     """The runs as a table."""
     cells = [COLUMNS, *(run.row() for run in runs)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    )
+    return "\n".join(aligned(cells, range(len(COLUMNS))))

@@ -173,6 +173,10 @@ class Subject:
     jobs: tuple[Job, ...]
 
 
+PASSED_ON = ("problem", "chip", "start", "baseline", "init", "threads", "workers")
+"""Options of a comparison that are those of each run."""
+
+
 def plan(
     workloads: Sequence[str], methods: Sequence[str], seeds: int, folder: Path, options: Mapping[str, Any]
 ) -> list[Subject]:
@@ -194,12 +198,8 @@ def plan(
         if any(subject.name == name for subject in subjects):
             raise InputError(f"--workload: expected workloads of different names, found {name!r} twice")
         for method in methods:
-            given = {k: options[k] for k in ("problem", "chip")} | budget_of(options)
-            given |= {"start": options["start"]} if options["start"] else {}
-            given |= {"baseline": options.get("baseline", "")}
+            given = {key: options[key] for key in PASSED_ON if options.get(key)} | budget_of(options)
             settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
-            given |= {"threads": options.get("threads", 1), "init": options.get("init", "")}
-            given |= {"workers": options.get("workers", 1)}
             resolved = resolve({"workload": workload, "method": method, **given}, settings, options["preset"])
             if problem is None:
                 own = resolved.run
@@ -247,21 +247,9 @@ def _arguments(
 
     budget = [word for k, v in run.run.budget().items() for word in (f"--{k}", str(v))]
     if not (path / CONFIG).exists():
-        given: dict[str, object] = {
-            "workload": run.run.workload,
-            "problem": run.run.problem,
-            "method": run.run.method,
-        }
-        given |= {
-            "chip": run.run.chip,
-            "start": run.run.start,
-            "seed": run.run.seed,
-            "threads": run.run.threads,
-            "workers": run.run.workers,
-            "out": path,
-        }
-        given |= {name: value for name in ("init", "baseline") if (value := getattr(run.run, name))}
-        flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+        given = {name: getattr(run.run, name) for name in ("workload", "method", "seed", *PASSED_ON)}
+        given["out"] = path
+        flags = [word for name, value in given.items() if value != "" for word in (f"--{name}", str(value))]
         flags += [word for setting in settings for word in ("--set", setting)]
         return ("run", *flags, *(("--preset", preset) if preset else ()), *budget, "--quiet")
     _check_same(path, run)

@@ -196,9 +196,3 @@ class Budget:
     def generations(self) -> int | None:
         """Generations that are begun; None where the limit is in seconds."""
         return None if self.evaluations is None else -(-self.evaluations // self.generation_evals)
-
-    def spent(self, evaluations: int, seconds: float) -> bool:
-        """Whether nothing more may be asked for, so many evaluations having been made in so many seconds."""
-        if self.evaluations is not None and evaluations >= self.evaluations:
-            return True
-        return self.seconds is not None and seconds >= self.seconds

@@ -73,9 +73,7 @@ def dumps(problem: Problem, mapping: Mapping16, name: str = "") -> str:
     document: dict[str, Any] = {
         "kind": KIND,
         "version": VERSION,
-        "problem": problem.about.name,
-        "workload": problem.about.workload,
-        "chip": problem.about.chip,
+        **problem.about.names,
         **({"name": name} if name else {}),
     }
     if isinstance(problem, HasPlanText):

@@ -8,7 +8,6 @@ relaxation are not used: they are exact for the relaxation alone, while differen
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from egrl.exploration.run import Explored
 from egrl.figures.repetitions import plain
 from egrl.runs.text import OPTIMAL, baseline_text, cost_text, short_baseline_text
 from hwsim.problem import Problem
-from workloads.text import UNKNOWN, csv_cell, optional, size_text, table
+from workloads.text import UNKNOWN, csv_table, optional, size_text, table
 
 LITTLE = 0.01
 """A remaining gain up to the end of a range counts as little below this share."""
@@ -247,17 +246,18 @@ def share_text(share: float) -> str:
 
 def csv_text(made: Mapping[str, Any]) -> str:
     """explore.csv: a row per workload and point."""
-    import csv
-
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    columns = ["cost", "bound", "gap", "baseline", "speedup", "complete"]
-    writer.writerow(["workload", *(p["path"] for p in made["parameters"]), *columns])
-    for each in made["workloads"]:
-        for point in each["points"]:
-            cells = ["" if point[name] is None else point[name] for name in columns]
-            writer.writerow([csv_cell(each["workload"]), *point["values"], *cells])
-    return out.getvalue()
+    paths = [parameter["path"] for parameter in made["parameters"]]
+    columns = ("cost", "bound", "gap", "baseline", "speedup", "complete")
+    rows = [
+        {
+            "workload": each["workload"],
+            **dict(zip(paths, point["values"], strict=True)),
+            **{name: point[name] for name in columns},
+        }
+        for each in made["workloads"]
+        for point in each["points"]
+    ]
+    return csv_table(["workload", *paths, *columns], rows)
 
 
 def text_of(made: Mapping[str, Any], most_rows: int) -> str:

@@ -13,11 +13,10 @@ from analysis.curves import Curve, bands, learning_curves
 from egrl.figures.repetitions import (
     Drawing,
     PlottedRun,
-    check_comparable,
     common_start,
+    comparable,
     distinct,
     labels,
-    to_plot,
 )
 from egrl.runs.config import RunOptions
 from egrl.runs.past_run import PastRun, course_of
@@ -41,9 +40,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 
     InputError where the runs cannot stand in one figure.
     """
-    given = [to_plot(run) for run in runs]
-    check_comparable(given)
-    kept, remarks = distinct(given)
+    kept, remarks = distinct(comparable(runs))
     curves = [read_curve(run.path, run.summary, label) for run, label in zip(kept, labels(kept), strict=True)]
     remarks += cut(curves, [run.path for run in kept])
     remarks += unconfirmed(curves, kept)

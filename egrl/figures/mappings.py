@@ -31,7 +31,15 @@ from analysis.utilisation import (
     utilisation,
     utilisation_figure,
 )
-from egrl.figures.repetitions import Drawing, Fastest, check_alike, check_places, fastest, together
+from egrl.figures.repetitions import (
+    Drawing,
+    check_alike,
+    check_places,
+    fastest,
+    refusal,
+    subject,
+    together,
+)
 from egrl.runs.export import PackedMemory, allocate
 from egrl.runs.past_run import Evaluations, PastRun
 from egrl.runs.text import drawn_baseline_text
@@ -54,14 +62,13 @@ def draw_bands(runs: Sequence[PastRun]) -> Drawing:
     InputError where the runs are not of one problem, or none has a valid mapping.
     """
     shown = fastest(runs)
-    problem = shown.run.problem
+    problem = shown.problem
     check_places("bands", problem)
     found = {
         name: bands(mapping, problem.space.size_bytes, problem.space.heads, problem.space.labels)
         for name, mapping in shown.mappings().items()
     }
     numbers = {
-        **shown.numbers,
         "ops": problem.space.nodes,
         "heads": [
             {
@@ -74,7 +81,7 @@ def draw_bands(runs: Sequence[PastRun]) -> Drawing:
         ],
     }
     named = {shown.label(name): parts for name, parts in found.items()}
-    return Drawing(band_figure(named, problem.space.nodes, shown.title), numbers, shown.remarks)
+    return shown.drawing(band_figure(named, problem.space.nodes, shown.title), numbers)
 
 
 def _numbers(band: Band) -> dict[str, object]:
@@ -101,8 +108,7 @@ def draw_shift(runs: Sequence[PastRun]) -> Drawing:
     of = "the best mapping" if len(kept) == 1 else f"the best mappings of {len(kept)} runs"
     title = f"{problem.about.workload} on {problem.about.chip}\nfrom {baseline_name}'s map to {of}"
     numbers = {
-        "workload": problem.about.workload,
-        "chip": problem.about.chip,
+        **subject(problem),
         "runs": [str(run.path) for run in kept],
         "heads": [
             {
@@ -131,12 +137,10 @@ def draw_breakdown(runs: Sequence[PastRun]) -> Drawing:
     InputError where the runs are not of one problem, none has a valid mapping, or the problem explains no costs.
     """
     shown = fastest(runs)
-    problem = shown.run.problem
+    problem = shown.problem
     explain = explainer(problem, OpTimes)
     if explain is None:
-        raise InputError(
-            f"plot breakdown: expected a problem that explains its costs, found {problem.about.name!r}"
-        )
+        raise refusal("breakdown", problem, "that explains its costs")
     explained = {name: explain(mapping).ops for name, mapping in shown.mappings().items()}
     before, after = (
         Inference(
@@ -149,7 +153,6 @@ def draw_breakdown(runs: Sequence[PastRun]) -> Drawing:
     found = breakdown(before, after, memories)
     figure = breakdown_figure(before, after, names, memories, shown.title)
     numbers = {
-        **shown.numbers,
         "ops": names,
         "causes": found.causes,
         **{
@@ -160,7 +163,7 @@ def draw_breakdown(runs: Sequence[PastRun]) -> Drawing:
         },
         "change_s": found.change_s,
     }
-    return Drawing(figure, numbers, shown.remarks)
+    return shown.drawing(figure, numbers)
 
 
 def draw_partition(runs: Sequence[PastRun]) -> Drawing:
@@ -172,32 +175,20 @@ def draw_partition(runs: Sequence[PastRun]) -> Drawing:
     InputError where the runs are not of one problem, none has a valid mapping, or the problem splits over no chips.
     """
     shown = fastest(runs)
-    problem = shown.run.problem
-    if not explainer(problem, Partition):
-        raise InputError(
-            f"plot partition: expected a problem that splits a network over chips (mcm), found {problem.about.name!r}"
-        )
-    splits = splits_of(shown, problem)
-    numbers = {
-        **shown.numbers,
-        "partitions": [{**vars(split), "utilisation": split.utilisation} for split in splits],
-    }
-    return Drawing(split_figure(splits, shown.title), numbers, shown.remarks)
-
-
-def splits_of(shown: Fastest, problem: Problem) -> list[Split]:
-    """The baseline's partition and the best one of a run."""
-    mappings, about = shown.mappings(), shown.run.problem.about
-    return [
-        _split(problem, mappings["compiler"], drawn_baseline_text(about), about.unit),
-        _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x", about.unit),
-    ]
-
-
-def _split(problem: Problem, mapping: Mapping16, label: str, unit: str) -> Split:
+    problem = shown.problem
     explain = explainer(problem, Partition)
-    assert explain is not None
-    found = explain(mapping)
+    if explain is None:
+        raise refusal("partition", problem, "that splits a network over chips (mcm)")
+    labels = {"compiler": drawn_baseline_text(problem.about), "best": f"best: {shown.speedup:.4f}x"}
+    splits = [
+        _split(explain(mapping), labels[name], problem.about.unit)
+        for name, mapping in shown.mappings().items()
+    ]
+    partitions = [{**vars(split), "utilisation": split.utilisation} for split in splits]
+    return shown.drawing(split_figure(splits, shown.title), {"partitions": partitions})
+
+
+def _split(found: Partition, label: str, unit: str) -> Split:
     columns = {
         name: np.array([getattr(chip, name) for chip in found.chips])
         for name in ("link_s", "nodes", "weight_bytes", "peak_bytes")
@@ -228,7 +219,10 @@ def draw_layout(runs: Sequence[PastRun]) -> Drawing:
         memories = allocate(problem, best, ALIGN_BYTES, SECONDS, SEED)
         layouts = [_packed(problem, memory) for memory in memories]
         heads, steps = problem.space.heads, len(problem.space.nodes)
-        of_packing = [_packing(memory) for memory in memories]
+        of_packing = [
+            {"fullest_bytes": memory.packing.fullest_bytes, "packed": memory.packing.verdict == "packed"}
+            for memory in memories
+        ]
         remarks = [
             f"{memory.name} does not fit by {memory.over_bytes:,} bytes; `egrl allocate` names what sticks out"
             for memory in memories
@@ -239,12 +233,9 @@ def draw_layout(runs: Sequence[PastRun]) -> Drawing:
         heads, steps = ("tensor",), int(layouts[0].end.max(initial=1))
         of_packing, remarks = [{}], []
     else:
-        raise InputError(
-            f"plot layout: expected a problem with lifetimes of tensors, found {problem.about.name!r}"
-        )
+        raise refusal("layout", problem, "with lifetimes of tensors")
     figure = layout_figure(layouts, heads, steps, shown.title, f"{problem.about.step}, in execution order")
     numbers = {
-        **shown.numbers,
         "heads": heads,
         "steps": steps,
         "align_bytes": ALIGN_BYTES if isinstance(problem, HasLifetimes) else None,
@@ -259,41 +250,26 @@ def draw_layout(runs: Sequence[PastRun]) -> Drawing:
             for layout, how in zip(layouts, of_packing, strict=True)
         ],
     }
-    return Drawing(figure, numbers, [*shown.remarks, *remarks])
-
-
-def _packing(memory: PackedMemory) -> dict[str, object]:
-    """What numbers say of how addresses were found."""
-    packed = memory.packing
-    return {
-        "fullest_bytes": packed.fullest_bytes,
-        "packed": packed.verdict == "packed",
-    }
+    return shown.drawing(figure, numbers, remarks)
 
 
 def _packed(problem: Problem, memory: PackedMemory) -> Layout:
     """A memory with the addresses that were found for its tensors."""
-    columns = np.array(
-        [
-            (tensor.first, tensor.last + 1, offset, tensor.size_bytes, problem.space.heads.index(tensor.head))
-            for tensor, offset in zip(memory.tensors, memory.packing.offsets, strict=True)
-        ],
-        np.int64,
-    ).reshape(-1, 5)
-    return Layout(memory.name, memory.capacity_bytes, *columns.T)
+    rows = [
+        (tensor.first, tensor.last + 1, offset, tensor.size_bytes, problem.space.heads.index(tensor.head))
+        for tensor, offset in zip(memory.tensors, memory.packing.offsets, strict=True)
+    ]
+    return Layout(memory.name, memory.capacity_bytes, *np.array(rows, np.int64).reshape(-1, 5).T)
 
 
 def _placed(problem: HasPlacement, mapping: Mapping16, size_bytes: NDArray[np.int64]) -> Layout:
     """The memory in which a mapping's places have addresses, each for its closed interval of steps; sizes are [N]."""
-    columns = np.array(
-        [
-            (place["first"], place["last"] + 1, place["offset_bytes"], size, 0)
-            for place, size in zip(problem.placement(mapping), size_bytes.tolist(), strict=True)
-            if place is not None and "first" in place
-        ],
-        np.int64,
-    ).reshape(-1, 5)
-    return Layout(*problem.placed_in(), *columns.T)
+    rows = [
+        (place["first"], place["last"] + 1, place["offset_bytes"], size, 0)
+        for place, size in zip(problem.placement(mapping), size_bytes.tolist(), strict=True)
+        if place is not None and "first" in place
+    ]
+    return Layout(*problem.placed_in(), *np.array(rows, np.int64).reshape(-1, 5).T)
 
 
 TIME = "time since the inference began (µs)"
@@ -317,11 +293,9 @@ def draw_utilisation(runs: Sequence[PastRun]) -> Drawing:
     if explainer(runs[0].problem, Partition):
         return draw_partition(runs)
     shown = fastest(runs)
-    problem = shown.run.problem
+    problem = shown.problem
     if not isinstance(problem, HasOccupancy):
-        raise InputError(
-            f"plot utilisation: expected a problem that reports the use of its memories, found {problem.about.name!r}"
-        )
+        raise refusal("utilisation", problem, "that reports the use of its memories")
     mappings = shown.mappings()
     held = {name: problem.occupancy(mapping) for name, mapping in mappings.items()}
     schedules = [
@@ -333,7 +307,6 @@ def draw_utilisation(runs: Sequence[PastRun]) -> Drawing:
         schedules, first.memories, problem.space.heads, first.capacity_bytes, shown.title, unit
     )
     numbers = {
-        **shown.numbers,
         "memories": first.memories,
         "capacity_bytes": first.capacity_bytes,
         "heads": problem.space.heads,
@@ -347,7 +320,7 @@ def draw_utilisation(runs: Sequence[PastRun]) -> Drawing:
             for name, schedule in zip(held, schedules, strict=True)
         },
     }
-    return Drawing(figure, numbers, shown.remarks)
+    return shown.drawing(figure, numbers)
 
 
 def _schedule(problem: Problem, mapping: Mapping16, held: Occupancy, name: str) -> Schedule:
@@ -393,8 +366,7 @@ def draw_umap(runs: Sequence[PastRun]) -> Drawing:
     names = short if len(set(short)) == len(short) else [str(run.path) for run in kept]
     figure = embedding_figure(points, best, groups.run, names, distances, title, baseline_name)
     numbers = {
-        "workload": problem.about.workload,
-        "chip": problem.about.chip,
+        **subject(problem),
         "runs": [str(run.path) for run in kept],
         "competitive_within": WITHIN,
         "most": MOST,

@@ -123,6 +123,13 @@ def to_plot(run: PastRun) -> PlottedRun:
     return PlottedRun(run, settings, files)
 
 
+def comparable(runs: Sequence[PastRun]) -> list[PlottedRun]:
+    """All runs, to plot. InputError naming the first two whose speedups are not of one problem, and what differs."""
+    given = [to_plot(run) for run in runs]
+    check_comparable(given)
+    return given
+
+
 def check_comparable(runs: Sequence[PlottedRun]) -> None:
     """InputError naming the first two runs whose speedups are not of one problem, and what differs."""
     first = runs[0]
@@ -203,9 +210,7 @@ def together(runs: Sequence[PastRun]) -> tuple[list[PastRun], list[str]]:
 
     InputError where they are not of one problem.
     """
-    given = [to_plot(run) for run in runs]
-    check_comparable(given)
-    kept, remarks = distinct(given)
+    kept, remarks = distinct(comparable(runs))
     names = list(dict.fromkeys(labels(kept)))
     if len(names) > 1:
         remarks.append(f"these runs are no repetitions of one another: {'; '.join(names)}")
@@ -289,39 +294,34 @@ class Fastest:
     speedup: float
     remarks: tuple[str, ...]
 
+    @property
+    def problem(self) -> Problem:
+        """Of the run."""
+        return self.run.problem
+
     def mappings(self) -> dict[str, Mapping16]:
         """int16 [N, H] by what numbers call them: "compiler", "best". InputError where the run found no valid one."""
-        return {"compiler": self.run.problem.baseline.mapping, "best": self.run.best_mapping()}
+        return {"compiler": self.problem.baseline.mapping, "best": self.run.best_mapping()}
 
     def label(self, name: str) -> str:
         """What figures call a mapping of `mappings` for people: the baseline by the problem's own word."""
-        return (
-            drawn_baseline_text(self.run.problem.about).removeprefix("the ") if name == "compiler" else name
-        )
+        return drawn_baseline_text(self.problem.about).removeprefix("the ") if name == "compiler" else name
 
     @property
     def title(self) -> str:
         """Workload, chip and speedup."""
-        about = self.run.problem.about
+        about = self.problem.about
         return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {drawn_baseline_text(about)}"
 
-    @property
-    def numbers(self) -> Mapping[str, Any]:
-        """What every such figure says of its run."""
-        problem = self.run.problem
-        return {
-            "workload": problem.about.workload,
-            "chip": problem.about.chip,
-            "run": str(self.run.path),
-            "speedup": self.speedup,
-        }
+    def drawing(self, figure: Figure, numbers: Mapping[str, Any], remarks: Sequence[str] = ()) -> Drawing:
+        """A figure with its numbers and remarks, and those that every figure of the fastest run has."""
+        common = {**subject(self.problem), "run": str(self.run.path), "speedup": self.speedup}
+        return Drawing(figure, {**common, **numbers}, [*self.remarks, *remarks])
 
 
 def fastest(runs: Sequence[PastRun]) -> Fastest:
     """The fastest of at least one run. InputError where they are not of one problem."""
-    given = [to_plot(run) for run in runs]
-    check_comparable(given)
-    kept, remarks = distinct(given)
+    kept, remarks = distinct(comparable(runs))
     run = max((each.run for each in kept), key=_speedup)
     if len(kept) > 1:
         remarks = [*remarks, f"shown is {run.path}, the fastest of {len(kept)} runs"]
@@ -334,27 +334,29 @@ def _speedup(run: PastRun) -> float:
     return 0.0 if best is None else float(best["speedup"])
 
 
+def subject(problem: Problem) -> dict[str, str]:
+    """What numbers say of a problem."""
+    return {"workload": problem.about.workload, "chip": problem.about.chip}
+
+
 def check_alike(figure: str, problem: Problem) -> None:
     """InputError where two mappings are not alike by their numbers: where they are the rules of plans."""
     if not problem.about.alike:
-        raise _refusal(
-            figure, problem, "mean something else in each mapping; `egrl plot curves` draws its runs"
-        )
+        choices = "mean something else in each mapping; `egrl plot curves` draws its runs"
+        raise refusal(figure, problem, "whose choices are places", f", whose choices {choices}")
 
 
 def check_places(figure: str, problem: Problem) -> None:
     """InputError where the choices of a problem are no places, but the rules of a plan or the actions of a game."""
     check_alike(figure, problem)
     if not problem.about.place:
-        what = "are not places; `egrl plot layout` draws where they lead"
-        raise _refusal(figure, problem, what if isinstance(problem, HasPlacement) else "are not places")
+        lead = "; `egrl plot layout` draws where they lead" if isinstance(problem, HasPlacement) else ""
+        raise refusal(figure, problem, "whose choices are places", f", whose choices are not places{lead}")
 
 
-def _refusal(figure: str, problem: Problem, what: str) -> InputError:
-    return InputError(
-        f"plot {figure}: expected a problem whose choices are places, found {problem.about.name!r}, whose"
-        f" choices {what}"
-    )
+def refusal(figure: str, problem: Problem, expected: str, but: str = "") -> InputError:
+    """The error of a figure that cannot draw runs of a problem."""
+    return InputError(f"plot {figure}: expected a problem {expected}, found {problem.about.name!r}{but}")
 
 
 @dataclass(frozen=True)

@@ -122,9 +122,7 @@ class BoardExecutor:
 
     def request(self, mapping: Mapping16) -> dict[str, Any]:
         """The request for one mapping [N, H]."""
-        about = self._problem.about
-        names = {"problem": about.name, "workload": about.workload, "chip": about.chip}
-        return {**names, "mapping": names_of(self._problem, mapping)}
+        return {**self._problem.about.names, "mapping": names_of(self._problem, mapping)}
 
     # ---- before the search
 

@@ -65,22 +65,22 @@ def placed_by_rules(problem: Problem) -> Mapping16:
     return problem.placer.place(*rankers.scores(np.stack(found), policy_fit.places_of(problem)))
 
 
-def with_noise(scores: Scores, samples: int = SAMPLES) -> Scores:
+def with_noise(scores: Scores) -> Scores:
     """Scores float32 [S, T, L]: those given, [1, T, L], then the same with noise, which is always the same."""
-    found, rng = np.repeat(scores, samples, axis=0), np.random.default_rng(0)
+    found, rng = np.repeat(scores, SAMPLES, axis=0), np.random.default_rng(0)
     found[1:, :, 1:] += SIGMA * rng.standard_normal(found[1:, :, 1:].shape, dtype=np.float32)
     return found
 
 
-def placed_by_network(problem: Problem, samples: int = SAMPLES) -> Mapping16:
+def placed_by_network(problem: Problem) -> Mapping16:
     """What the shipped network places, int16 [K, N, H], its own mapping first; K = 0 if none ships for the problem."""
     found = None
     if isinstance(problem, HasPlacer):
         found = network(problem.placer.feature_names, len(problem.space.heads))
-    if not isinstance(problem, HasPlacer) or found is None or samples < 1:
+    if not isinstance(problem, HasPlacer) or found is None:
         return np.empty((0, *problem.space.shape), np.int16)
     scores, share = found.rankers.scores(found.weights[None], policy_fit.places_of(problem))
-    return problem.placer.place(with_noise(scores, samples), np.repeat(share, samples))
+    return problem.placer.place(with_noise(scores), np.repeat(share, SAMPLES))
 
 
 def shipped_mappings(problem: Problem, where: str = "place") -> tuple[Mapping16, list[str]]:

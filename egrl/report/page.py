@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from egrl.core import atomic
-from egrl.figures.repetitions import check_comparable, labels, to_plot
+from egrl.figures.repetitions import comparable, labels
 from egrl.report import render
 from egrl.report.changes import GAINED, gained, memory, nodes
 from egrl.report.explaining import explaining, table
@@ -153,8 +153,7 @@ def title_of(summary: Mapping[str, Any]) -> str:
 
 def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
     """The fastest run, a sentence of all, and their table and curves. InputError where they are not of one problem."""
-    given = [to_plot(run) for run in runs]
-    check_comparable(given)
+    given = comparable(runs)
     speedups = [float((run.summary["best"] or {"speedup": 0.0})["speedup"]) for run in runs]
     best = max(range(len(runs)), key=speedups.__getitem__)
     names = [f"{label}, seed {run.seed}" for label, run in zip(labels(given), given, strict=True)]

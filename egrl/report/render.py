@@ -156,11 +156,15 @@ class Axis:
         return Axis(low, high, f"{name} ({shown})" if shown else name, places)
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """At most `most` + 1 round numbers from `low` to `high`: multiples of 1, 2 or 5 times a power of ten."""
+MOST_STEPS = 5
+"""Between the marks of an axis."""
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """At most `MOST_STEPS` + 1 round numbers from `low` to `high`: multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
-    rough = (high - low) / most
+    rough = (high - low) / MOST_STEPS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(k * power for k in (1, 2, 5, 10) if k * power >= rough * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

@@ -147,15 +147,21 @@ def _seconds(given: Any) -> float:
 
 def champion_of_named(champion: Champion, archive: Archive, found: Named) -> Champion:
     """The champion of a problem, where what was named is that; its cost and speedup are those measured anew."""
-    speedup = found.baseline.value / found.best.value
+    return _instead(champion, archive, found.ticket, found.mapping, found.best.value, found.baseline.value)
+
+
+def _instead(
+    champion: Champion, archive: Archive, ticket: int, mapping: Mapping16, cost: float, baseline_cost: float
+) -> Champion:
+    """An evaluation's mapping as the champion, with costs that were measured again."""
     return replace(
         champion,
-        reward=speedup**2,
-        cost=found.best.value,
-        speedup=speedup,
-        source=str(archive.sources(np.array([found.ticket]))[0]),
-        ticket=found.ticket,
-        mapping=found.mapping,
+        reward=(baseline_cost / cost) ** 2,
+        cost=cost,
+        speedup=baseline_cost / cost,
+        source=str(archive.sources(np.array([ticket]))[0]),
+        ticket=ticket,
+        mapping=mapping,
     )
 
 
@@ -221,21 +227,12 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
     racers = {digest(mapping): mapping for mapping in [*own, *others]}
     costs = dict(zip(racers, problem.race.costs(np.stack(list(racers.values()))).tolist(), strict=True))
     at = min(range(len(own)), key=lambda number: costs[digest(own[number])])
-    cost = costs[digest(own[at])]
     baseline_cost = costs[digest(problem.baseline.mapping)]
-    speedup = baseline_cost / cost
-    state.champions[0] = replace(
-        champion,
-        reward=speedup**2,
-        cost=cost,
-        speedup=speedup,
-        source=str(archive.sources(np.array([tickets[at]]))[0]),
-        ticket=tickets[at],
-        mapping=own[at],
-    )
+    best = _instead(champion, archive, tickets[at], own[at], costs[digest(own[at])], baseline_cost)
+    state.champions[0] = best
     fastest = min(racers, key=costs.__getitem__)
     again = (
-        f"measured again in turn with {problem.about.baseline_name}: {speedup:.4f}x (the search had"
+        f"measured again in turn with {problem.about.baseline_name}: {best.speedup:.4f}x (the search had"
         f" {champion.speedup:.4f}x)"
     )
     remembered = problem.race.remember(racers[fastest], costs[fastest])

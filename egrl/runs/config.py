@@ -18,6 +18,7 @@ import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Predicate
@@ -31,7 +32,7 @@ from egrl.methods import find_method
 from egrl.problems import find_problem
 from hwsim.keys import MOST_SEED
 from workloads.errors import InputError, Notice
-from workloads.files import parse_toml
+from workloads.files import parse_toml, read_text
 from workloads.text import one_of
 
 VERSION = 1
@@ -310,6 +311,13 @@ def to_toml(config: RunConfig) -> str:
 
     tables = {name: typed_tables.plain_table(getattr(config, name)) for name in ("run", *typed_tables.TABLES)}
     return tomli_w.dumps({"kind": "config", "version": VERSION, **tables})
+
+
+def read_folder(folder: Path) -> tuple[dict[str, dict[str, Any]], RunOptions]:
+    """The tables of a run folder's config.toml, and its options. InputError where it is missing or damaged."""
+    where = str(folder / "config.toml")
+    tables = read_toml(read_text(where, "a config file"), where)
+    return tables, typed_tables.build(RunOptions, tables["run"], f"{where}: run")
 
 
 def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:

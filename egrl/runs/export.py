@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +18,7 @@ from hwsim.problem import Mapping16, Problem
 from workloads import plugins
 from workloads.errors import InputError
 from workloads.serialize import first_difference, from_json
-from workloads.text import csv_cell
+from workloads.text import csv_table
 from workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -57,15 +55,9 @@ def rows(
 
 
 def to_csv(problem: Problem, mapping: Mapping16, memories: Sequence[PackedMemory] | None = None) -> str:
-    """The rows as CSV with a header; no name is a formula for a spreadsheet (`csv_cell`)."""
-    stream = io.StringIO()
+    """The rows as CSV with a header."""
     columns = ["op", "head", "choice", SIZE, *([] if memories is None else [OFFSET])]
-    writer = csv.DictWriter(stream, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {key: csv_cell(value) for key, value in row.items()} for row in rows(problem, mapping, memories)
-    )
-    return stream.getvalue()
+    return csv_table(columns, rows(problem, mapping, memories))
 
 
 def _workload_of(problem: Problem) -> Workload:
@@ -315,9 +307,7 @@ def document(
     return {
         "kind": "allocation",
         "version": 1,
-        "problem": problem.about.name,
-        "workload": problem.about.workload,
-        "chip": problem.about.chip,
+        **problem.about.names,
         "mapping": mapping,
         "align_bytes": align_bytes,
         "packed": all(memory.packing.verdict == "packed" for memory in memories),
@@ -348,31 +338,21 @@ def allocation_rows(problem: Problem, memories: Sequence[PackedMemory]) -> list[
         for tensor, offset in zip(memory.tensors, memory.packing.offsets, strict=True)
     ]
     return [
-        dict(
-            zip(
-                COLUMNS,
-                (
-                    tensor.node,
-                    tensor.head,
-                    memory,
-                    tensor.size_bytes,
-                    problem.space.nodes[tensor.first],
-                    problem.space.nodes[tensor.last],
-                    tensor.first,
-                    tensor.last,
-                    offset,
-                ),
-                strict=True,
-            )
-        )
+        {
+            "op": tensor.node,
+            "head": tensor.head,
+            "memory": memory,
+            "size_bytes": tensor.size_bytes,
+            "first_op": problem.space.nodes[tensor.first],
+            "last_op": problem.space.nodes[tensor.last],
+            "first_step": tensor.first,
+            "last_step": tensor.last,
+            "offset_bytes": offset,
+        }
         for _, _, tensor, memory, offset in sorted(placed, key=lambda place: place[:2])
     ]
 
 
 def csv_of(report: dict[str, Any]) -> str:
     """The tensors of a document as CSV, the names of the columns first."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in report["tensors"])
-    return stream.getvalue()
+    return csv_table(COLUMNS, report["tensors"])

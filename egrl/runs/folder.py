@@ -251,13 +251,10 @@ class RunFolder:
 
     def _cut_back(self, metrics_bytes: int, newer: Sequence[Chunk], generation: int) -> None:
         """Drop what is newer than a checkpoint. RunFailure where the disk refuses."""
-        policies = (self.path / POLICIES).glob("generation-*.safetensors")
-        numbers = {path: path.stem.removeprefix("generation-") for path in policies}
         later = [
             path
-            for path, number in numbers.items()
-            if number.isdecimal()
-            and (int(number) > generation or not policy_is_due(int(number), self.policy_every))
+            for number, path in policies_in(self.path).items()
+            if number > generation or not policy_is_due(number, self.policy_every)
         ]
         self._remove([*(chunk.path for chunk in newer), *later, *self._unfinished()])
         try:

@@ -133,10 +133,9 @@ class PastRun:
                 f"{path}: expected a run folder, found an exploration; `egrl report {path}` shows it"
             )
         summary = read_summary(path)
-        where = str(path / run_folder.CONFIG)
-        tables = config.read_toml(read_text(where, "a config file"), where)
-        options = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
+        tables, options = config.read_folder(path)
         if problem not in ("", options.problem):
+            where = path / run_folder.CONFIG
             raise InputError(
                 f"--problem: expected {options.problem!r} as in {where}, or none, found {problem!r}"
             )

@@ -169,8 +169,7 @@ def resolve_again(
     change is not allowed, or if it names code that neither `given` nor the `--set` `settings` name.
     """
     where = str(folder / run_folder.CONFIG)
-    tables = config.read_toml(read_text(where, "a config file"), where)
-    old = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
+    tables, old = config.read_folder(folder)
     if external or given.get("executor") == "local":  # the address was the old executor's
         old = replace(old, executor="local", ray_address="")
     check_code(replace(old, evaluator="") if external else old, given, where, folder)

@@ -75,7 +75,7 @@ class Run:
         )
         self.folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.create(path)))
         self._write_inputs(self.folder)
-        _fix(self.folder, self.config)
+        self.folder.settings = fixed_settings(self.config)
 
     def restore(self) -> None:
         """Restore method and archive from the folder's last checkpoint, and write this config to its config.toml.
@@ -164,16 +164,11 @@ def reopen(
     checkpoint.check_version(path / "checkpoint")
     check_version(path)
     resolved = resolve_again(path, given, external, settings)
-    _fix(folder, resolved)
+    folder.settings = fixed_settings(resolved)
     own = replace(resolved, run=with_own_inputs(resolved.run, path)) if folder.begun else resolved
     run = own.run
     problem = build_problem(run.problem, run.workload, run.chip, own.problem, run.baseline)
     return replace(prepare(own, problem), config=resolved, folder=folder)
-
-
-def _fix(folder: run_folder.RunFolder, resolved: RunConfig) -> None:
-    """Set the settings that may not change when the run is resumed."""
-    folder.settings = fixed_settings(resolved)
 
 
 def default_folder(workload: str, method: str, seed: int) -> Path:
@@ -276,9 +271,7 @@ def _layout(problem: Problem, places: Sequence[Mapping[str, Any] | None]) -> str
     document = {
         "kind": "layout",
         "version": 1,
-        "problem": problem.about.name,
-        "workload": problem.about.workload,
-        "chip": problem.about.chip,
+        **problem.about.names,
         "rule": problem.baseline.name,
         "cost": problem.baseline.cost,
         "layout": [

@@ -79,9 +79,7 @@ class Simplified:
         return {
             "kind": "simplification",
             "version": 1,
-            "problem": about.name,
-            "workload": about.workload,
-            "chip": about.chip,
+            **about.names,
             "unit": about.unit,
             TABLE: table_of(about),
             "baseline": {"cost": base, "rule": self.problem.baseline.name},

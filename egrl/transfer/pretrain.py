@@ -37,6 +37,7 @@ from egrl.transfer.validation import (
 from hwsim.keys import MOST_SEED
 from hwsim.problem import Problem
 from workloads.errors import InputError
+from workloads.text import repeated
 
 
 def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[str, Any]:
@@ -200,9 +201,7 @@ def _on_drawn_chips(options: PretrainOptions) -> list[Problem]:
 def _check_distinct(training: Sequence[Problem], validation: Sequence[Problem]) -> None:
     """InputError where a workload is given twice: a policy must not be chosen on what it was trained on."""
     for flag, given in (("--workloads", training), ("--validation", validation)):
-        names = [problem.about.workload for problem in given]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
+        if (twice := repeated([problem.about.workload for problem in given])) is not None:
             raise InputError(f"{flag}: expected workloads of different names, found {twice} twice")
     trained = {problem.fingerprint() for problem in training}
     names = [problem.about.workload for problem in training]

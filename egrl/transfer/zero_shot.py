@@ -81,22 +81,10 @@ def place(policies: Policies, problem: Problem) -> Target:
     return Target(about.workload, problem.fingerprint(), cost, tuple(speedup.tolist()), about.baseline_name)
 
 
-def zero_shot(
-    source: SavedPolicies,
-    targets: Sequence[Problem],
-    say: Callable[[str], None] = lambda line: None,
-    code: Sequence[str] = (),
-) -> list[Target]:
+def zero_shot(source: SavedPolicies, targets: Sequence[Problem], code: Sequence[str] = ()) -> list[Target]:
     """Every saved policy on every target; `code` is what the user named of it."""
-    found, policies = [], load(source.steps, code)
-    for problem in targets:
-        target = place(policies, problem)
-        found.append(target)
-        say(
-            f"{source.name} -> {problem.about.workload}: {target.speedup[-1]:.4f}x {problem.about.baseline_name}"
-            " at the end"
-        )
-    return found
+    policies = load(source.steps, code)
+    return [place(policies, problem) for problem in targets]
 
 
 def document(

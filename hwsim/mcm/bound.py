@@ -143,8 +143,8 @@ class Ideals(NamedTuple):
     out: NDArray[np.int64]
 
 
-def ideals(tables: Tables, time_limit_s: float, most: int = MAX_IDEALS) -> Ideals | None:
-    """All ideals of a graph; None if there are more than `most` or listing them takes longer."""
+def ideals(tables: Tables, time_limit_s: float) -> Ideals | None:
+    """All ideals of a graph; None if there are more than `MAX_IDEALS` or listing them takes longer."""
     n, end = len(tables.compute_s), time.monotonic() + time_limit_s
     need = [0] * n
     readers: list[list[int]] = [[] for _ in range(n)]
@@ -155,7 +155,7 @@ def ideals(tables: Tables, time_limit_s: float, most: int = MAX_IDEALS) -> Ideal
     found: list[int] = []
     while layer:
         found += layer
-        if len(found) > most or time.monotonic() > end:
+        if len(found) > MAX_IDEALS or time.monotonic() > end:
             return None
         following: dict[int, list[int]] = {}
         for ideal, ready in layer.items():

@@ -99,14 +99,13 @@ def _attention(
     v: str,
     others: Sequence[str],
     pairs: int = 0,
-    cache: int = 1,
     length: int = 0,
     window: int = 0,
     packed: Shape = (),
 ) -> list[str]:
     """Attention of [B, S, H] queries; `others` are mask, past keys, past values and whatever else it reads, `length`
-    the keys with those of the past, unless 0, of which a query attends to the last `window`, unless 0, and `cache` the
-    position of the first output that is a cache, of `packed` of them in one."""
+    the keys with those of the past, unless 0, of which a query attends to the last `window`, unless 0. Outputs after
+    the first are caches, `packed` of them in one."""
     heads = max(1, call.given.integer("num_heads", 1))
     query, key, value = (call.shape(name) for name in (q, k, v))
     pairs = pairs or heads
@@ -114,8 +113,7 @@ def _attention(
     past = call.shape(others[1]) if others[1] else ()
     length = length or key[-2] + (past[-2] if past else 0)
     outputs = [call.put((*query[:2], heads * value_size), call.kind(q))]
-    outputs += ["" for _ in range(cache - 1)]
-    for name, width in zip(call.proto.output[cache:], (query[-1] // heads, value_size), strict=False):
+    for name, width in zip(call.proto.output[1:], (query[-1] // heads, value_size), strict=False):
         shape = (*past[:-2], length, past[-1]) if past else (*packed, query[0], pairs, length, width)
         outputs.append(call.put(shape, call.kind(others[1] or q)) if name else "")
     keys = min(length, window) if window > 0 else length

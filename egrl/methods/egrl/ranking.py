@@ -43,9 +43,9 @@ class Ranking:
         """Names of the features."""
         return self.placer.feature_names
 
-    def rankers(self, device: str = "cpu") -> Rankers:
+    def rankers(self) -> Rankers:
         """Evaluates the networks."""
-        return Rankers(self.network, self.names, self.places.shape[1], device)
+        return Rankers(self.network, self.names, self.places.shape[1])
 
     def place(self, scores: NDArray[np.float32], free_share: NDArray[np.float64]) -> Mapping16:
         """Mappings int16 [B, N, H] of scores float32 [B, T, L]."""

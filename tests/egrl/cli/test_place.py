@@ -139,7 +139,7 @@ def test_without_the_model_it_is_the_networks_own_mapping(said, tmp_path, capsys
     found, problem = said("place", "bert", "--no-model", "-o", str(out)), problem_of("bert")
     assert found["source"] == "the network"
     assert not {"cost", "speedup", "gap"} & found.keys()
-    np.testing.assert_array_equal(mapping_file.read(str(out), problem), placed_by_network(problem, 1)[0])
+    np.testing.assert_array_equal(mapping_file.read(str(out), problem), placed_by_network(problem)[0])
     assert main(["place", "bert", "--no-model"]) == 0
     assert "not evaluated by a model" in capsys.readouterr().out
 
@@ -167,7 +167,7 @@ def test_a_run_that_starts_with_policy_begins_with_the_networks_own_mapping(tmp_
     assert main([*run, "--start", "policy", "--out", str(tmp_path / "r")]) == 0
     problem = problem_of("alexnet")
     started = mapping_file.read(str(tmp_path / "r" / "start_mapping.json"), problem)
-    np.testing.assert_array_equal(started, placed_by_network(problem, 1)[0])
+    np.testing.assert_array_equal(started, placed_by_network(problem)[0])
 
 
 def test_a_saved_policy_places_instead_of_the_rules(said, tmp_path, capsys):
@@ -202,7 +202,7 @@ def test_what_fills_a_memory_to_its_last_byte_is_placed_there_by_network_and_rul
     """Attention scores of 1 MiB: one, or two at a time, fill the memory, so that the least reserve shuts them out."""
     layers = "layers=3:heads=4:kv_heads=2:vocabulary=1000:length=512:hidden=128:intermediate=256"
     problem = build_problem("nnpi", f"llama3_8b:{layers}", chip, [])
-    for made in (placed_by_network(problem, 1), placed_by_rules(problem)):
+    for made in (placed_by_network(problem)[:1], placed_by_rules(problem)):
         assert min(cost_of(problem, mapping) for mapping in made) < 0.7 * problem.baseline.cost
 
 
@@ -315,4 +315,4 @@ def test_the_shipped_network_is_what_a_saved_policy_of_it_places(tmp_path):
     path = tmp_path / "p.safetensors"
     save_policy(path, stored.weights, stored.metadata)
     placed = place(subject, path, judged=False)
-    np.testing.assert_array_equal(placed.mapping, placed_by_network(subject, 1)[0])
+    np.testing.assert_array_equal(placed.mapping, placed_by_network(subject)[0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from egrl.cli import evaluate, proving
+from egrl.cli.proving import certificate, certificate_text
 from egrl.figures.repetitions import check_alike, check_places
-from egrl.runs.text import certificate, certificate_text
 from toys import ABLE, TOYS
 from workloads.errors import InputError
 

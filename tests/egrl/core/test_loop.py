@@ -23,15 +23,6 @@ from toys import ToyRagged
 from workloads.errors import InputError
 
 
-@pytest.mark.parametrize(
-    ("budget", "spent"),
-    [(Budget(60, None), (False, True, True)), (Budget(None, 10.0), (False, False, True))],
-    ids=["evaluations", "seconds"],
-)
-def test_a_budget_looks_at_what_it_limits(budget, spent):
-    assert (budget.spent(59, 9.9), budget.spent(60, 9.9), budget.spent(60, 10.0)) == spent
-
-
 def annealing(context: Context) -> Method:
     definition = find_method("annealing")
     return definition.build(context, typed_tables.build(definition.config, {}, "method"))

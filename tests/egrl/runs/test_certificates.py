@@ -11,8 +11,9 @@ import pytest
 
 from egrl import api
 from egrl.cli.main import main
+from egrl.cli.proving import certificate_text
 from egrl.core import mapping_file
-from egrl.runs.text import certificate_text, reward_up
+from egrl.runs.text import reward_up
 from hwsim.capabilities import Solution
 from hwsim.nnpi.best_known import BOUNDS, best_known, proved, record_bound
 from hwsim.nnpi.chip import chip_file, load_chip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from capability_suite import scores_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.placer import RULES, NnpiPlacer, compile_map
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.tables import WEIGHT, Tables, Tensors
-from hwsim.placing import scores_of
 from strategies import chips, workloads
 from workloads.load import load
 

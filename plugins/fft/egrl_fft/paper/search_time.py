@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure, panel_grid
+from analysis.style import COLOURS, legend_below, line_of, new_figure, panel_grid
 
 GRID = 200
 """Points at which repetitions are compared."""
@@ -92,13 +92,7 @@ def search_figure(panels: Mapping[str, Sequence[SearchCurve]], spent: str) -> Fi
 
 
 def _look(at: int) -> dict[str, Any]:
-    return {
-        "color": COLOURS[at % len(COLOURS)],
-        "linestyle": LINES[at % len(LINES)],
-        "marker": MARKERS[at % len(MARKERS)],
-        "linewidth": 1.6,
-        "markersize": 4,
-    }
+    return {**line_of(at), "linewidth": 1.6, "markersize": 4}
 
 
 def _draw(axes: Axes, curves: Sequence[SearchCurve], at: int) -> None:

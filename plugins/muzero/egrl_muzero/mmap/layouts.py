@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from egrl.figures.repetitions import Drawing, check_comparable, labels, to_plot
+from egrl.figures.repetitions import Drawing, comparable, labels
 from egrl.runs.past_run import PastRun
 from egrl_muzero.mmap.memory_map import (
     MemoryMap,
@@ -43,8 +43,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     InputError where there are more than two runs, they are not of one problem, or one has no valid mapping.
     """
     _check(runs)
-    given = [to_plot(run) for run in runs]
-    check_comparable(given)
+    given = comparable(runs)
     played = [_game(run) for run in runs]  # their rules may differ
     problem = played[0]
     layouts = [each.layout(run.best_mapping()) for each, run in zip(played, runs, strict=True)]

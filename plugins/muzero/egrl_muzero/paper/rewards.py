@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from analysis.style import COLOURS, LINES, MARKERS, legend_below, panel_grid
+from analysis.style import COLOURS, LINES, legend_below, line_of, panel_grid
 
 GRID = 200
 """Instants at which repetitions are compared."""
@@ -106,13 +106,7 @@ def reward_figure(panels: Sequence[Panel]) -> Figure:
 
 
 def _look(at: int) -> dict[str, Any]:
-    return {
-        "color": COLOURS[at % len(COLOURS)],
-        "linestyle": LINES[(at + at // len(COLOURS)) % len(LINES)],
-        "marker": MARKERS[at % len(MARKERS)],
-        "linewidth": 1.8,
-        "markersize": 4,
-    }
+    return {**line_of(at), "linewidth": 1.8, "markersize": 4}
 
 
 def _level_look(at: int) -> dict[str, Any]:

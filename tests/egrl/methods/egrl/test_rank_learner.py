@@ -60,7 +60,7 @@ def test_networks_that_are_placed_have_the_ranking_learner_and_others_sac(resnet
 
 def test_it_begins_with_the_mapping_of_the_shipped_network(resnet):
     rows = made(resnet, **{"learner.rank.per_round": 3}).ask()
-    assert np.array_equal(rows.mapping[0], placed_by_network(resnet, samples=1)[0])
+    assert np.array_equal(rows.mapping[0], placed_by_network(resnet)[0])
     assert set(rows.source) == {"learner"}
     other = made(resnet, **{**RANDOM, "learner.rank.per_round": 3}).ask()
     assert not np.array_equal(other.mapping[0], rows.mapping[0])

@@ -317,7 +317,7 @@ def test_a_policy_goes_on_where_it_was_saved_and_on_other_packages(chips, tmp_pa
     policy = first.policy()
     assert policy is not None
     save_policy(tmp_path / "p.safetensors", policy.weights, policy.metadata)
-    init = load_policy(tmp_path / "p.safetensors", kind="graphsage")
+    init = load_policy(tmp_path / "p.safetensors")
     same = build(chips[:1], init=init)
     np.testing.assert_array_equal(same._ppo.weights(), first._ppo.weights())
     np.testing.assert_array_equal(build(chips[1:], init=init)._ppo.weights(), first._ppo.weights())
