@@ -191,6 +191,10 @@ class Program(Net):
         self.register_buffer("seen_low", torch.zeros(WIDTH))
         return self
 
+    def is_rounded(self) -> bool:
+        """True if parts run in bfloat16, between whose ops inductor does not round."""
+        return "bfloat16" in self.parts or (self.low_precision and "autocast(" in self.parts)
+
     def _part(self, rng: random.Random, depth: int, pure: bool = False) -> Part:
         """A part, with others in it unless it is `depth` 2; a pure one changes no buffer."""
         what = rng.choice(("layer", "layer", "change", "read", "custom", "break", "within", "within"))
@@ -304,4 +308,6 @@ def program(seed: int) -> Kind:
         net = Program(seed).double().lower()
         return RUNS[random.Random(f"run {seed}").choice(tuple(RUNS))](net, wrap)
 
-    return Kind(f"program {seed}", GROUP, run)
+    return Kind(
+        f"program {seed}", GROUP, run, compiled_tolerance=3e-2 if Program(seed).is_rounded() else 1e-7
+    )
