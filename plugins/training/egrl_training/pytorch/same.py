@@ -92,7 +92,8 @@ def once_each(draws_as_eager: bool) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(compile_utils, "rand_ops", _Apart(compile_utils.rand_ops)))
-        if (original := getattr(library, "is_impure", None)) is not None:  # PyTorch 2.9 drops custom ops
+        original = getattr(library, "is_impure", None)
+        if original is not None:  # older versions drop what nothing reads
             stack.enter_context(mock.patch.object(library, "is_impure", _with_unknown(original)))
         if draws_as_eager:
             stack.enter_context(config.patch(fallback_random=True))  # what is random is dropped otherwise
