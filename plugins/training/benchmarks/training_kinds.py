@@ -2,6 +2,7 @@
 
     python -m benchmarks.training_kinds [--backend aot_eager] [--limits 1.0,0.8,0.6,least] [--only TEXT] [--json FILE]
     python -m benchmarks.training_kinds --drawn 0:100 [--backend …]
+    python -m benchmarks.training_kinds --programs 0:100 [--backend …]
 
 Right: losses, gradients, parameters, buffers, inputs and random state are those of eager mode. Refused: no plan is
 within the limit. At "least" the limit is the least peak that the refusal of an impossible one names.
@@ -21,6 +22,7 @@ from pathlib import Path
 import torch
 from benchmarks.kinds.compare import RAISES, REFUSED, RIGHT, WRONG, Outcome, compare
 from benchmarks.kinds.drawn import drawn
+from benchmarks.kinds.drawn_programs import program
 from benchmarks.kinds.kind import KINDS, Kind
 
 FILES = ("buffers", "memories", "changes", "between", "chance", "programs", "loops", "hooks", "recipes")
@@ -67,6 +69,10 @@ def _cell(words: Counter[str]) -> str:
     return ", ".join(f"{words[word]} {name}" for word, name in names.items() if words[word])
 
 
+def _seeds(text: str | None) -> range:
+    return range(*map(int, text.split(":"))) if text else range(0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="aot_eager")
@@ -74,8 +80,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="kinds whose name or group has this text")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--drawn", help="kinds drawn from the seeds A:B, instead of those that people write")
+    parser.add_argument("--programs", help="the same, of more that programs do")
     asked = parser.parse_args()
-    kinds = [drawn(seed) for seed in range(*map(int, asked.drawn.split(":")))] if asked.drawn else KINDS
+    kinds = [drawn(seed) for seed in _seeds(asked.drawn)] + [program(seed) for seed in _seeds(asked.programs)]
+    kinds = kinds or KINDS
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     rows: dict[str, dict[str, Outcome]] = {}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from benchmarks.kinds.compare import REFUSED, RIGHT, compare
 from benchmarks.kinds.drawn import drawn
-from benchmarks.kinds.kind import KINDS
+from benchmarks.kinds.drawn_programs import program
+from benchmarks.kinds.kind import KINDS, Kind
 from benchmarks.training_kinds import LIMITS, outcomes
 
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
@@ -35,9 +38,12 @@ def test_a_kind_of_step_is_right_within_a_limit(name: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("seed", range(20))
-def test_drawn_orders_of_reads_and_changes_are_right_or_refused(seed: int, backend: str) -> None:
+@pytest.mark.parametrize("draw", [drawn, program])
+def test_steps_drawn_at_random_are_right_or_refused(
+    draw: Callable[[int], Kind], seed: int, backend: str
+) -> None:
     for fraction in (1.0, 0.8):
-        outcome = compare(drawn(seed), backend, fraction)
+        outcome = compare(draw(seed), backend, fraction)
         assert outcome.word in (RIGHT, REFUSED), str(outcome)
 
 

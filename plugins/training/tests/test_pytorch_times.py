@@ -166,7 +166,7 @@ def _(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty_like(x), torch.empty((), dtype=torch.int64)
 
 
-@torch.library.custom_op("egrl_test::drawn_backward", mutates_args=())
+@torch.library.custom_op("egrl_test::drawn_backward", mutates_args=(), tags=(torch.Tag.pointwise,))
 def drawn_backward(gradient: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
     """Fails with a state that `drawn` did not make, as attention on a GPU ends the process."""
     if state.item() != 7:

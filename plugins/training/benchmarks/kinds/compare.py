@@ -29,11 +29,11 @@ class Outcome:
         return f"{self.word} {self.detail}".strip()
 
 
-def _run(kind: Kind, wrap: Any) -> list[torch.Tensor]:
+def _run(kind: Kind, wrap: Any, backend: str) -> list[torch.Tensor]:
     torch._dynamo.reset()
     torch.manual_seed(0)
     torch._logging.set_logs(dynamo=logging.CRITICAL)
-    with warnings.catch_warnings(), inductor.patch(fallback_random=True):
+    with warnings.catch_warnings(), inductor.patch(fallback_random=backend == "inductor"):
         warnings.simplefilter("ignore")
         return [each.detach().clone() for each in kind.run(wrap)]
 
@@ -43,17 +43,17 @@ def compare(
 ) -> Outcome:
     """What comes of a kind under a backend: within a fraction of its peak or a limit in bytes, or under plain
     `torch.compile` without either."""
-    wanted = _run(kind, lambda function, **_: function)
+    wanted = _run(kind, lambda function, **_: function, backend)
     said = io.StringIO()
     try:
         if fraction is None and limit is None:
-            found = _run(kind, lambda f, **more: torch.compile(f, backend=backend, **more))
+            found = _run(kind, lambda f, **more: torch.compile(f, backend=backend, **more), backend)
         else:
             with (
                 contextlib.redirect_stderr(said),
                 training.memory_limit(limit, fraction=fraction, seconds=seconds),
             ):
-                found = _run(kind, lambda f, **more: torch.compile(f, backend=backend, **more))
+                found = _run(kind, lambda f, **more: torch.compile(f, backend=backend, **more), backend)
     except Exception as error:
         name, text = type(error).__name__, str(error).strip().splitlines()
         word = REFUSED if name in ("InputError", "MemoryLimitError") else RAISES

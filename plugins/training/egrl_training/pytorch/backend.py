@@ -24,6 +24,7 @@ from egrl_training.pytorch.joint import (
 )
 from egrl_training.pytorch.judge import Meaning, WrongGraphsError
 from egrl_training.pytorch.partition import Cut, partition
+from egrl_training.pytorch.same import once_each
 from workloads.errors import InputError
 
 graph_compile: Any = _graph_compile
@@ -149,7 +150,7 @@ class PlannedBackend:
             eager = aot_autograd(
                 fw_compiler=boxed_nop, partition_fn=self._partitioner, keep_inference_input_mutations=True
             )
-            with scalars_stay():
+            with scalars_stay(), once_each(draws_as_eager=True):
                 return self._counted(eager(gm, inputs))
         wrapper: Any = torch._TorchCompileInductorWrapper
         compiler = wrapper(kwargs.get("mode") or "default", kwargs.get("options"), self._dynamic)
@@ -159,5 +160,5 @@ class PlannedBackend:
         planned = torch._inductor.config.patch(custom_partitioner_fn=self._partitioner)
         # the cache of joint graphs would skip the partitioner, and with it the plan
         uncached = torch._functorch.config.patch(enable_autograd_cache=False)
-        with planned, uncached, scalars_stay():
+        with planned, uncached, scalars_stay(), once_each(draws_as_eager=False):
             return self._counted(compiler(gm, inputs))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import operator
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from torch._functorch.compile_utils import fx_graph_cse
 from torch.utils.checkpoint import CheckpointPolicy
 
 from egrl_training.pytorch.norms import forget_statistics, read_by
+from egrl_training.pytorch.same import returns_the_same
 from egrl_training.pytorch.writes import (
     in_backward,
     is_item,
@@ -105,8 +105,9 @@ class _Reader:
         self._backward = in_backward(module.graph)
         if not self._backward:
             raise UnsupportedGraphError("the graph has no backward pass")
-        writes = [node for node in module.graph.nodes if is_mutable(node) and node not in self._backward]
-        self._forward = _all_inputs([*self._returned[0], *writes])
+        once = [node for node in module.graph.nodes if _runs_once(node) and node not in self._backward]
+        self._forward = _all_inputs([*self._returned[0], *once])
+        self._drawn = [node for node in once if not is_mutable(node)]
         self._unsteady = unsteady(module, forward_outputs, set(parameters))
         self._values: list[Value] = []
         self._nodes: list[fx.Node] = []
@@ -139,9 +140,10 @@ class _Reader:
         return JointGraph(self._module, step, tuple(self._nodes), tuple(nodes), self._forward_outputs, names)
 
     def _turn(self) -> int:
-        """The number of the last node that results of the forward pass need, of those before the backward pass."""
+        """The number of the last node that results of the forward pass need, or that draws random numbers, of those
+        before the backward pass."""
         number = {node: at for at, node in enumerate(self._module.graph.nodes)}
-        needed = {number[node] for node in _all_inputs(self._returned[0])}
+        needed = {number[node] for node in _all_inputs([*self._returned[0], *self._drawn])}
         return max(needed & set(range(min(number[node] for node in self._backward))))
 
     def _early(self) -> set[fx.Node]:
@@ -177,7 +179,7 @@ class _Reader:
             if any(is_item(user) for user in item.users):
                 raise UnsupportedGraphError(f"{node.name} returns tuples within a tuple")
         kind = str(node.target)
-        may_repeat = _recomputable(node) and not reads(node, self._unsteady)
+        may_repeat = returns_the_same(node) and not reads(node, self._unsteady)
         return Op(
             node.name, kind, self._phase(node), tuple(inputs), numbers, 0.0, 0, may_repeat, _module(node)
         )
@@ -197,6 +199,11 @@ class _Reader:
         self._values.append(Value(node.name, size, base, role))
         self._nodes.append(node)
         return self._number[node]
+
+
+def _runs_once(node: fx.Node) -> bool:
+    """True for an op that eager mode runs whatever reads its results: it may change more than these."""
+    return node.op == "call_function" and not is_item(node) and not returns_the_same(node)
 
 
 def _all_inputs(nodes: Iterable[fx.Node]) -> set[fx.Node]:
@@ -249,41 +256,5 @@ def never_recompute(module: fx.GraphModule, forward_outputs: int, parameters: Se
     gone = unsteady(module, forward_outputs, set(parameters))
     for node in module.graph.nodes:
         known = isinstance(node.target, torch._ops.OpOverload) and not is_mutable(node)
-        if known and (not _recomputable(node) or reads(node, gone)):
+        if known and (not returns_the_same(node) or reads(node, gone)):
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-
-
-def _recomputable(node: fx.Node) -> bool:
-    """False if the op draws random numbers, writes to what it is given, or is not known well enough.
-
-    Of an op that is not PyTorch's own nobody knows whether it always returns the same, unless it is tagged as one that
-    computes element by element.
-    """
-    target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
-        return target in _PURE
-    if target._schema.name in _SEEDED:
-        return True
-    if target._schema.is_mutable or (torch.Tag.nondeterministic_seeded in target.tags and _draws(node)):
-        return False
-    return target.namespace in _OWN or torch.Tag.pointwise in target.tags
-
-
-def _draws(node: fx.Node) -> bool:
-    """False if an op that may draw random numbers, such as attention, does not: its dropout is 0."""
-    target: Any = node.target
-    for number, argument in enumerate(target._schema.arguments):
-        if argument.name == "dropout_p":
-            given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name, 0.0)
-            return bool(given != 0.0)
-    return True
-
-
-_SEEDED = frozenset({"prims::inductor_random", "prims::inductor_randint", "prims::inductor_lookup_seed"})
-"""Random numbers of inductor that are a function of a seed that they are given: they may be drawn twice."""
-_OWN = frozenset({"aten", "prims", "inductor_prims", "quantized_decomposed"})
-"""Namespaces of ops that return the same for the same, unless they are tagged."""
-_PURE = frozenset(
-    {operator.add, operator.sub, operator.mul, operator.floordiv, operator.truediv, operator.neg}
-)
-"""Functions of Python that may stand in a graph and always return the same."""

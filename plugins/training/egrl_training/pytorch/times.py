@@ -2,7 +2,8 @@
 
 Each different op (target, shapes, strides, other arguments) runs by itself on tensors like its own. The shortest of
 several runs is kept, since whatever else the machine does only adds to it, and the room that the op takes beside what
-it returns. Repeated layers are measured once. The generators of random numbers are left as they were.
+it returns. Repeated layers are measured once. The generators of random numbers are left as they were. Custom ops that
+are not tagged do not run: nobody knows what else they change.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ import logging
 import math
 import operator
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from egrl_training.pytorch import host, kept_times
 from egrl_training.pytorch.counted import tensors_of
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.peak import given_bytes, peak_of
+from egrl_training.pytorch.same import is_known
 from egrl_training.pytorch.timing import Timing
 
 log = logging.getLogger(__name__)
@@ -70,7 +72,7 @@ class Times:
                     estimated.add(op.kind)
         if estimated:
             log.warning(
-                "egrl: ops that do not run by themselves have estimated times: %s",
+                "egrl: ops that do not run by themselves have estimated times and no scratch: %s",
                 ", ".join(sorted(estimated)),
             )
         return replace(joint, step=replace(joint.step, values=tuple(values), ops=tuple(ops)))
@@ -148,10 +150,25 @@ def _key(node: fx.Node) -> str:
 
 def _measured(node: fx.Node) -> Timing:
     device = device_of(node)
-    try:
-        return _timed([_call(node) for _ in range(_copies(node, device))], device)
-    except Exception:  # whatever an op raises on made-up data
-        return Timing(moved_bytes(node) / rate_Bps(device), 0, estimated=True)
+    if all(map(_may_run, _ops_of(node))):
+        with contextlib.suppress(Exception):  # whatever an op raises on made-up data
+            return _timed([_call(node) for _ in range(_copies(node, device))], device)
+    return Timing(moved_bytes(node) / rate_Bps(device), 0, estimated=True)
+
+
+def _may_run(op: torch._ops.OpOverload) -> bool:
+    """False for custom ops that may change what is not theirs, such as a counter or a generator of random numbers."""
+    return is_known(op) or DRAWS in op.tags
+
+
+def _ops_of(node: fx.Node) -> Iterator[torch._ops.OpOverload]:
+    """The ops that a node runs: itself, or those of an op of higher order."""
+    for leaf in tree_leaves((node.target, node.args, node.kwargs)):
+        if isinstance(leaf, torch._ops.OpOverload):
+            yield leaf
+        elif isinstance(leaf, fx.Node) and (branch := _branch(leaf)) is not None:
+            for within in branch.graph.nodes:
+                yield from _ops_of(within)
 
 
 def _copies(node: fx.Node, device: torch.device) -> int:
