@@ -193,8 +193,8 @@ MUTANTS = (
     Mutant(
         "what reads a changed tensor may run again",
         "plugins/training/egrl_training/pytorch/joint.py",
-        "_recomputable(node) and not reads(node, self._unsteady)",
-        "_recomputable(node)",
+        "returns_the_same(node) and not reads(node, self._unsteady)",
+        "returns_the_same(node)",
         "plugins/training/tests/test_pytorch_kinds.py",
     ),
     Mutant(
