@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,8 @@ from egrl_training.pytorch import backend, check
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.judge import Meaning
 from egrl_training.pytorch.partition import Cut, partition
+from egrl_training.pytorch.put_back import put_back
+from egrl_training.pytorch.reached import reached
 from gate import gate
 
 pytestmark = QUIET
@@ -126,6 +130,79 @@ def test_a_model_that_is_reached_otherwise_is_put_back_too(way: str) -> None:
 
     for ours, without in zip(trained({"check": True}), trained({}), strict=True):
         assert torch.equal(ours, without)
+
+
+class Agent:
+    """Holds what a step changes beside its module: an optimizer, an average, a counter, a queue, and a generator."""
+
+    def __init__(self) -> None:
+        self.model, self.steps = nn.Linear(8, 8), 0
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.1)
+        self.average = {name: each.detach().clone() for name, each in self.model.named_parameters()}
+        self.recent = deque([torch.ones(8)], maxlen=2)
+        self.generator = torch.Generator().manual_seed(1)
+
+    def update(self, x: Tensor) -> Tensor:
+        """One step of the optimizer."""
+        loss = (self.model(x) * self.recent[-1]).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                self.average[name].lerp_(parameter, 0.5)
+        return loss.detach()
+
+    def step(self, x: Tensor) -> Tensor:
+        """An update, with all other changes."""
+        self.steps += 1
+        self.recent.append(x.mean(0))
+        return self.update(x + torch.rand(x.shape, generator=self.generator))
+
+    def state(self) -> list[Any]:
+        """Copies of all that changes."""
+        held = [
+            self.model.state_dict(),
+            self.optimizer.state_dict(),
+            self.average,
+            self.generator.get_state(),
+        ]
+        return copy.deepcopy([*held, self.steps, list(self.recent)])
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_what_a_step_changes_outside_of_its_modules_is_put_back(earlier: int) -> None:
+    agent, calls = Agent(), 0
+
+    def step(x: Tensor) -> None:
+        nonlocal calls
+        calls += 1
+        agent.step(x)
+
+    for _ in range(earlier):
+        step(torch.ones(4, 8))
+    before = agent.state()
+    with put_back(reached(step)):
+        step(torch.ones(4, 8))
+        assert agent.steps == calls == earlier + 1
+    assert str(agent.state()) == str(before)
+    assert calls == earlier
+
+
+@pytest.mark.slow
+def test_an_optimizer_within_the_step_goes_on_as_if_nothing_had_been_checked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def trained(asked: dict[str, Any]) -> str:
+        torch.manual_seed(3)
+        torch._dynamo.reset()
+        agent = Agent()
+        with training.memory_limit(fraction=1.0, quiet=True, **asked):
+            step = torch.compile(agent.update, backend="aot_eager")
+        return str([*(step(torch.randn(4, 8)) for _ in range(3)), agent.state()])
+
+    assert trained({"check": True}) == trained({})
+    assert "differs from eager mode" not in capsys.readouterr().err
 
 
 def _break_plans(monkeypatch: pytest.MonkeyPatch) -> None:

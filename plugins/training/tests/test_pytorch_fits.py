@@ -253,6 +253,15 @@ def test_another_batch_has_the_order_of_dimensions_of_the_inputs() -> None:
     assert number == 3
     with pytest.raises(InputError, match=r"dimension 1, found 3, 5"):
         batch_of((image, torch.zeros(2, 5)), 1)
+    with pytest.raises(InputError, match="one size above 0 in dimension 0, found 0"):
+        batch_of((torch.zeros(0, 5),), 0)
+
+
+def test_what_an_op_says_of_its_inputs_is_the_reason_of_a_refusal() -> None:
+    with without_data():
+        model, x = nn.BatchNorm1d(4), torch.zeros(1, 4)
+    with pytest.raises(InputError, match="found ValueError: Expected more than 1 value per channel"):
+        egrl_training.fits(lambda x: model(x).sum(), [x], "2 MiB", rates=RATES)
 
 
 def test_a_step_of_another_shape_says_why_its_largest_batch_is_not_known() -> None:
@@ -263,7 +272,7 @@ def test_a_step_of_another_shape_says_why_its_largest_batch_is_not_known() -> No
         lambda x, y: (x @ weight * y).sum(), [x, y], "2 MiB", rates=RATES, seconds=40.0
     )
     assert answer.batch is None
-    assert "expected inputs of one size in dimension 0, found 4, 6" in answer.remark
+    assert "expected inputs of one size above 0 in dimension 0, found 4, 6" in answer.remark
     fixed = egrl_training.fits(
         lambda x: (x.view(3, 16) @ weight.view(16, 2)).sum(), [x], "2 MiB", rates=RATES, seconds=40.0
     )

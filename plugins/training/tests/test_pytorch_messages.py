@@ -112,6 +112,23 @@ def test_a_limit_that_nothing_keeps_to_ends_in_the_users_own_traceback(as_module
     assert len(caught.traceback) < 10
 
 
+def test_that_nothing_was_compiled_within_the_context_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with training.memory_limit("1 GiB"):
+        pass
+    assert "nothing was compiled within memory_limit" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_that_pytorch_compiles_no_more_sizes_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with training.memory_limit(fraction=1.0, quiet=True) as made:
+        step = torch.compile(Net(), backend="aot_eager")
+    with torch._dynamo.config.patch(recompile_limit=2):
+        for batch in (8, 4, 2):
+            step(torch.randn(batch, 16)).backward()
+    assert len(made) == 2
+    assert capsys.readouterr().err.count("Net: compiled 2 times") == 1
+
+
 def test_no_room_is_left_by_what_is_reserved() -> None:
     message = "reserved: expected less than the limit of 1 GiB, found 1 GiB"
     with pytest.raises(InputError, match=message), training.memory_limit("1 GiB", reserved="1 GiB"):

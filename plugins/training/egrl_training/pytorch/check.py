@@ -1,25 +1,23 @@
 """A compiled step held to eager mode: its results, gradients, buffers and random state, on copies, once.
 
-The step runs in eager mode and compiled, each on copies of its inputs, from the same parameters, buffers, attributes
-and random state, which are put back afterwards. Where they differ by more than rounding explains, plain
+The step runs in eager mode and compiled, each on copies of its inputs, from the same state, which is put back
+afterwards (`put_back.py`). Where they differ by more than rounding explains, plain
 `torch.compile` runs as well: what it shows, too, is PyTorch's; the rest is an error.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 import torch._inductor.config as _inductor
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from egrl_training.pytorch.reached import modules_of
+from egrl_training.pytorch.put_back import put_back
+from egrl_training.pytorch.reached import modules_among, reached
 
 inductor: Any = _inductor
 ROUNDING = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float32: 1e-5, torch.complex64: 1e-5}
@@ -48,7 +46,7 @@ def checked(
         if waiting and torch.is_grad_enabled():
             waiting.clear()
             same = backend != "inductor" or bool(inductor.fallback_random)
-            hold(model, called, plain, modules_of(model, args, kwargs), args, kwargs, same, say)
+            hold(model, called, plain, reached(model, args, kwargs), args, kwargs, same, say)
 
     if isinstance(compiled, nn.Module):
         compiled.register_forward_pre_hook(
@@ -68,7 +66,7 @@ def hold(
     function: Callable[..., Any],
     compiled: Callable[..., Any],
     plain: Callable[[], Callable[..., Any]],
-    modules: Sequence[nn.Module],
+    used: Sequence[Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
     same_chance: bool,
@@ -80,7 +78,7 @@ def hold(
         function: in eager mode.
         compiled: what is checked.
         plain: makes what PyTorch compiles by itself; called if there is a difference.
-        modules: whose parameters, buffers and attributes the function may use and change.
+        used: modules and other objects that the function may use and change (`reached.reached`).
         args, kwargs: what it is called with; left as they are.
         same_chance: the compiled function draws the random numbers of eager mode.
         say: gets a line about what PyTorch does by itself, and about what cannot be compared.
@@ -89,8 +87,10 @@ def hold(
         WrongStepError: a result, gradient, buffer or random state differs by more than plain `torch.compile` does.
     """
 
+    modules = modules_among(used)
+
     def run(called: Callable[..., Any]) -> dict[str, Tensor]:
-        with _put_back(modules):
+        with put_back(used):
             return _outcome(called, modules, args, kwargs)
 
     before = torch.get_rng_state()
@@ -196,58 +196,3 @@ def _copied(tree: Any) -> Any:
         return copies[id(tensor)]
 
     return tree_map_only(Tensor, copy, tree)
-
-
-@contextlib.contextmanager
-def _put_back(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Parameters, buffers, gradients, attributes and random states are afterwards what they were before."""
-    owners = {id(owner): owner for module in modules for owner in module.modules()}.values()
-    attributes = [(owner, _attributes(owner)) for owner in owners]
-    held = [value for _, kept in attributes for value in tree_leaves(list(kept.values()))]
-    tensors = list(_unique([*(t for m in modules for t in (*m.parameters(), *m.buffers())), *_tensors(held)]))
-    gradients = [tensor.grad if tensor.is_leaf else None for tensor in tensors]
-    storages = {
-        t.untyped_storage().data_ptr(): t.untyped_storage() for t in tensors if t.layout is torch.strided
-    }
-    values: list[tuple[Any, Any]] = [(storage, _clone(storage)) for storage in storages.values()]
-    values += [(grad, grad.detach().clone()) for grad in gradients if grad is not None]
-    shapes = [(tensor, tuple(tensor.shape), tensor.data) for tensor in tensors]
-    chance = random.getstate(), np.random.get_state()  # noqa: NPY002  (the state that users draw from)
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            for owner, kept in attributes:
-                owner.__dict__.clear()
-                owner.__dict__.update(_copies(kept))
-            for tensor, shape, data in shapes:
-                if tuple(tensor.shape) != shape:
-                    tensor.data = data
-            with torch.no_grad():
-                for thing, value in values:
-                    thing.copy_(value)
-            for tensor, grad in zip(tensors, gradients, strict=True):
-                if tensor.is_leaf:
-                    tensor.grad = grad
-            random.setstate(chance[0])
-            np.random.set_state(chance[1])  # noqa: NPY002
-
-
-def _clone(storage: Any) -> Any:
-    return storage.clone()
-
-
-def _attributes(owner: nn.Module) -> dict[str, Any]:
-    return _copies(owner.__dict__)
-
-
-def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of a module with copies of tables and lists, which may be changed."""
-    return {
-        key: value.copy() if isinstance(value, dict | list | set) else value
-        for key, value in attributes.items()
-    }
-
-
-def _unique(tensors: Iterable[Tensor]) -> Iterable[Tensor]:
-    return {id(tensor): tensor for tensor in tensors}.values()

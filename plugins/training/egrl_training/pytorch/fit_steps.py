@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import fx
-from torch._dynamo.exc import TorchDynamoException
+from torch._dynamo.exc import TorchDynamoException, TorchRuntimeError
 
 from egrl.measure.board import excerpt
 from egrl_training.pytorch.asked import SCALAR_BYTES
@@ -140,9 +140,10 @@ class FitSteps:
             with _no_tracebacks():
                 joint = capture_joint(self._function, *inputs, backend=self.backend, name=self._name)
         except TorchDynamoException as error:
+            cause = _cause(error)
             raise InputError(
                 f"{self._name}: expected a step that torch.compile captures as one graph, found"
-                f" {type(error).__name__}: {excerpt(str(error))}"
+                f" {type(cause).__name__}: {excerpt(str(cause))}"
             ) from error
         joint = estimated(joint, self._rates)
         optimizer = optimizer_bytes(_trained(joint), self._optimizer)
@@ -163,6 +164,14 @@ def _no_tracebacks() -> Iterator[None]:
         yield
     finally:
         FAKE_LOG.disabled = was
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What an op raised on its inputs, which PyTorch reports behind much of its own; else the error itself."""
+    found: BaseException | None = error if isinstance(error, TorchRuntimeError) else None
+    while isinstance(found, TorchDynamoException):
+        found = found.__cause__ or found.__context__
+    return found or error
 
 
 def _their_names(joint: JointGraph) -> frozenset[str]:

@@ -111,6 +111,10 @@ def memory_limit(
 
     with _alone(), mock.patch.object(torch, "compile", _compiler(backends, check)):
         yield report.made
+    if not backends.asked:
+        report.say(
+            "nothing was compiled within memory_limit, so that no limit holds: call torch.compile in it"
+        )
 
 
 def _compiler(backends: _Backends, check: bool) -> Callable[..., Any]:
@@ -257,6 +261,11 @@ class _Backends:
         self._open = OpenRuns(report.say, room)
         self._known: dict[Any, tuple[Any, PlannedBackend]] = {}
 
+    @property
+    def asked(self) -> bool:
+        """True once something was compiled."""
+        return bool(self._known)
+
     def of(self, model: Any, backend: Any, dynamic: bool, name: str) -> PlannedBackend:
         """That of a module or function, with a backend of PyTorch."""
         owner = getattr(model, "__self__", model)
@@ -314,7 +323,18 @@ class _Planner:
             raise MemoryLimitError(str(error)) from None
         self._report(plan)
         self._report.results(joint.step, plan)
+        self._say_if_last(plan.name)
         return Cut(joint.positions(plan.keep), plan.offload)
+
+    def _say_if_last(self, name: str) -> None:
+        """Say so if PyTorch compiles the function no more: what it was not compiled for runs in eager mode."""
+        most: int = torch._dynamo.config.recompile_limit
+        compiled = torch._guards.CompileContext.current_compile_id()
+        if compiled is not None and (compiled.frame_compile_id or 0) + 1 >= most:
+            self._report.say_once(
+                f"{name}: compiled {most} times, which is PyTorch's most (torch._dynamo.config.recompile_limit): other"
+                " sizes run in eager mode, so that no limit holds"
+            )
 
     def _best(
         self, limit: Limit, joint: JointGraph, memory: Callable[[tuple[str, ...]], Memory]

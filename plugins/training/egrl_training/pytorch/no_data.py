@@ -50,11 +50,11 @@ def load_without_data(file: str) -> tuple[Callable[..., torch.Tensor], Sequence[
 
 
 def batch_of(inputs: Any, dim: int) -> int:
-    """The size that the tensors among the inputs have in common in a dimension. InputError if there is none."""
+    """The size that the tensors among the inputs have in common in a dimension. InputError if there is none, or 0."""
     sizes = {tensor.shape[dim] for tensor in tensors_of(inputs) if tensor.dim() > dim}
-    if len(sizes) != 1:
+    if len(sizes) != 1 or 0 in sizes:
         found = ", ".join(map(str, sorted(sizes))) or "no such dimension"
-        raise InputError(f"batch_dim: expected inputs of one size in dimension {dim}, found {found}")
+        raise InputError(f"batch_dim: expected inputs of one size above 0 in dimension {dim}, found {found}")
     return int(sizes.pop())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,11 +25,22 @@ MOST_OBJECTS = 20_000
 
 
 def modules_of(*roots: Any) -> list[torch.nn.Module]:
-    """The modules that functions and objects lead to: by closures, names, defaults, attributes and containers.
+    """The modules that functions and objects lead to (`reached`); those within another are not named by themselves."""
+    return modules_among(reached(*roots))
 
-    Modules within another are not named by themselves. What lies deeper than `DEPTH` is not found.
+
+def modules_among(objects: Sequence[Any]) -> list[torch.nn.Module]:
+    """The modules among objects, without those within another."""
+    found = {id(each): each for each in objects if isinstance(each, torch.nn.Module)}
+    inner = {id(child) for module in found.values() for child in module.modules() if child is not module}
+    return [module for key, module in found.items() if key not in inner]
+
+
+def reached(*roots: Any) -> list[Any]:
+    """What functions and objects lead to, cells of closures too: by closures, names, defaults, attributes, containers.
+
+    What lies deeper than `DEPTH` is not found, and what lies within modules. All that an optimizer holds is found.
     """
-    found: dict[int, torch.nn.Module] = {}
     seen: dict[int, Any] = {}
     waiting = [(root, 0) for root in roots]
     while waiting and len(seen) < MOST_OBJECTS:
@@ -36,28 +48,28 @@ def modules_of(*roots: Any) -> list[torch.nn.Module]:
         if id(each) in seen or depth > DEPTH:
             continue
         seen[id(each)] = each
-        if isinstance(each, torch.nn.Module):
-            found[id(each)] = each
-        else:
-            waiting += [(within, depth + 1) for within in _within(each)]
-    inner = {id(child) for module in found.values() for child in module.modules() if child is not module}
-    return [module for key, module in found.items() if key not in inner]
+        if not isinstance(each, torch.nn.Module | torch.Tensor):
+            below = 0 if isinstance(each, torch.optim.Optimizer) else depth + 1
+            waiting += [(within, below) for within in _within(each)]
+    return list(seen.values())
 
 
 def _within(each: Any) -> Iterator[Any]:
     """What an object, a container or a function directly leads to."""
     if isinstance(each, Mapping):
         yield from each.values()
-    elif isinstance(each, list | tuple | set | frozenset):
+    elif isinstance(each, list | tuple | set | frozenset | deque):
         yield from each
     elif isinstance(each, functools.partial):
         yield from (each.func, each.args, each.keywords)
     elif callable(each) and hasattr(inspect.unwrap(each), "__code__"):
         function: Any = inspect.unwrap(each)
         yield from (getattr(each, "__self__", None), function.__defaults__, function.__kwdefaults__)
-        names = getattr(function, "__globals__", {})
-        yield from (names[name] for name in function.__code__.co_names if name in names)
+        if not str(function.__module__).startswith("torch."):  # what PyTorch refers to is its own
+            names = getattr(function, "__globals__", {})
+            yield from (names[name] for name in function.__code__.co_names if name in names)
         for cell in getattr(function, "__closure__", None) or ():
+            yield cell
             with contextlib.suppress(ValueError):  # a name that has no value yet
                 yield cell.cell_contents
     elif not isinstance(each, type) and not inspect.ismodule(each):
