@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,6 +13,7 @@ from torch import Tensor
 from torch._functorch import compile_utils
 
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
+from egrl_training import memory_limit
 from egrl_training.pytorch.capture import capture_joint
 from egrl_training.pytorch.same import once_each
 from egrl_training.pytorch.times import Times
@@ -103,3 +106,35 @@ def test_pytorch_s_lists_are_what_they_were_afterwards() -> None:
         assert torch._inductor.config.fallback_random
     assert compile_utils.rand_ops is listed
     assert torch._inductor.config.fallback_random is fallback
+
+
+class _CountsInItsBackwardPass(torch.autograd.Function):
+    """Changes a tensor in its backward pass by its old value, which no gradient has a part in."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, seen: Tensor) -> Tensor:
+        ctx.seen = seen
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        ctx.seen.mul_(0.5).add_(1)
+        return gradient * 0.5, None
+
+
+def test_a_second_backward_pass_reads_what_the_first_has_changed():
+    class Seen(Net):
+        def make(self) -> None:
+            self.keep("seen", torch.zeros(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.end(_CountsInItsBackwardPass.apply(self.a(x), self.seen))
+
+    for fraction in (1.0, 0.8):
+        torch.compiler.reset()
+        net = Seen().double()
+        with memory_limit(fraction=fraction, seconds=2, quiet=True):
+            loss = torch.compile(net, backend="aot_eager")(torch.ones(64, 32, dtype=torch.float64))
+            loss.backward(retain_graph=True)
+            loss.backward()
+        torch.testing.assert_close(net.seen, torch.full((3,), 1.5, dtype=torch.float64))

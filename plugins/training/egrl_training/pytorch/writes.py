@@ -77,13 +77,29 @@ def written(node: fx.Node) -> set[fx.Node]:
 
 
 def in_backward(graph: fx.Graph) -> set[fx.Node]:
-    """The ops that depend on a tangent, or that PyTorch binds to the backward pass."""
-    dependent: set[fx.Node] = set()
-    for node in graph.nodes:
-        bound = node.op == "call_function" and partitioners._must_be_in_backward(node)
-        if bound or partitioners._is_tangent(node) or not dependent.isdisjoint(node.all_input_nodes):
-            dependent.add(node)
-    return {node for node in dependent if node.op == "call_function"}
+    """The ops that depend on a tangent, or that PyTorch binds to the backward pass.
+
+    So do those that read there what changes in it, since a second backward pass reads the next value: they stand behind
+    the first op that depends on a tangent, as they were traced.
+    """
+    calls = [node for node in graph.nodes if node.op == "call_function"]
+    tied = {node for node in calls if partitioners._must_be_in_backward(node)}
+    changing = {owned for node in tied for owned in written(node)}
+    tangents = {
+        node for node in graph.find_nodes(op="placeholder", sort=False) if partitioners._is_tangent(node)
+    }
+    backward: set[fx.Node] = set()
+    for node in calls:
+        traced_there = bool(backward) and not partitioners._has_tag_is_forward(node)
+        inputs = node.all_input_nodes
+        if (
+            node in tied
+            or (traced_there and changing and reads(node, changing))
+            or not tangents.isdisjoint(inputs)
+            or not backward.isdisjoint(inputs)
+        ):
+            backward.add(node)
+    return backward
 
 
 def changed(graph: fx.Graph, backward: Collection[fx.Node]) -> set[fx.Node]:
