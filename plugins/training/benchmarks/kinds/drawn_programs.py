@@ -180,6 +180,7 @@ class Program(Net):
         self.norm = nn.BatchNorm1d(WIDTH)
         self.keep("state0", torch.linspace(-1, 1, WIDTH * WIDTH).view(WIDTH, WIDTH))
         self.keep("state1", torch.linspace(1, -1, WIDTH * WIDTH).view(WIDTH, WIDTH))
+        self.keep("still", torch.linspace(-1, 2, WIDTH * WIDTH).view(WIDTH, WIDTH))
         self.keep("mean", torch.linspace(0, 1, WIDTH))
         self.keep("count", torch.ones(()))
         self.keep("seen", torch.zeros(WIDTH))
@@ -195,10 +196,6 @@ class Program(Net):
         """True if parts run in bfloat16, between whose ops compiled code may not round."""
         return "bfloat16" in self.parts or (self.low_precision and "autocast(" in self.parts)
 
-    def reads_in_a_checkpoint(self) -> bool:
-        """True if a checkpoint may read a buffer that changes before the backward pass."""
-        return "checkpoint(" in self.parts and any(part.startswith("read") for part in self.parts)
-
     def _part(self, rng: random.Random, depth: int, pure: bool = False) -> Part:
         """A part, with others in it unless it is `depth` 2; a pure one changes no buffer."""
         what = rng.choice(("layer", "layer", "change", "read", "custom", "break", "within", "within"))
@@ -207,7 +204,9 @@ class Program(Net):
         if what == "read" or (what == "custom" and pure):
             which = rng.randrange(len(READS))
             self.parts.append(f"read {which}")
-            return lambda net, h, x: (h + 0.1 * h @ READS[which](net.state1)).sin()
+            # A checkpoint of eager mode reads a buffer again as it is in the backward pass: not what is tested here.
+            name = "still" if pure else "state1"
+            return lambda net, h, x: (h + 0.1 * h @ READS[which](getattr(net, name))).sin()
         if what == "custom" and not pure:
             which = rng.randrange(len(CHANGES))
             self.parts.append(f"change {which}")
@@ -312,7 +311,6 @@ def program(seed: int) -> Kind:
         net = Program(seed).double().lower()
         return RUNS[random.Random(f"run {seed}").choice(tuple(RUNS))](net, wrap)
 
-    drawn = Program(seed)
-    rounded, others = drawn.is_rounded(), drawn.reads_in_a_checkpoint()
+    rounded = Program(seed).is_rounded()
     most = 3e-2 if rounded else 1e-7
-    return Kind(f"program {seed}", GROUP, run, compiled_tolerance=most, as_plain=rounded or others)
+    return Kind(f"program {seed}", GROUP, run, compiled_tolerance=most, as_plain=rounded)

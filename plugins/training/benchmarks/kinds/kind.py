@@ -28,8 +28,7 @@ class Kind:
         run: trains with functions compiled by what it is given; returns all results.
         tolerance: relative difference that rounding explains.
         compiled_tolerance: the same for kernels that inductor makes.
-        as_plain: what plain `torch.compile` gives is right, too. In low precision compiled code rounds at other places;
-            and a checkpoint of eager mode reads buffers in the backward pass as they are by then.
+        as_plain: what plain `torch.compile` gives is right, too: in low precision compiled code rounds at other places.
     """
 
     name: str
