@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ from policies.ranker import Rankers
 from policies.weight_vector import Weights
 
 FOLDER = "rules"
+SHIPPED = "shipped"
+"""In the place of a policy file: the network that ships."""
 FIELD = "egrl_policy"
 """Where a policy file keeps its metadata, as JSON."""
 
@@ -29,6 +32,15 @@ class ShippedNetwork(NamedTuple):
 
     rankers: Rankers
     weights: Weights
+
+
+def policy_file(given: str) -> Path:
+    """The policy file of a path, or of the word `SHIPPED`."""
+    return (
+        Path(str(resources.files("policies") / FOLDER / "nnpi.safetensors"))
+        if given == SHIPPED
+        else Path(given)
+    )
 
 
 def _files(ending: str) -> list[bytes]:

@@ -178,7 +178,7 @@ def explore_command(workloads: str, quiet: bool, as_json: bool, **options: Any) 
     metavar="N",
     help="train each workload on N drawn chips around --chip, too [0]",
 )
-@click.option("--init", default="", help="policy file to begin with")
+@click.option("--init", default="", help="policy file to begin with; shipped: the one that ships")
 @flags.use("workers")
 @click.option("--threads", type=int, default=1, help="threads of the networks [1]")
 @click.option("--device", default="cpu", help="torch device of the networks [cpu]")

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from hwsim.capabilities import shipped_cost
 from hwsim.problem import Problem
+from policies.shipped import policy_file
 from workloads.errors import InputError, RunFailure
 from workloads.files import read_bytes
 from workloads.text import hint
@@ -290,7 +291,7 @@ def _check_same(path: Path, run: RunConfig) -> None:
             f"{where}: run.evaluator: expected none, as the model measures in a comparison, found {measured!r}; take"
             " another --out"
         )
-    if run.run.init and _kept_policy(path) == read_bytes(run.run.init, "a policy file"):
+    if run.run.init and _kept_policy(path) == read_bytes(policy_file(run.run.init), "a policy file"):
         expected["run"]["init"] = found["run"].get("init")  # the same policy, wherever it lies now
     for table, values in found.items():
         left, right = (typed_tables.dotted_keys({table: tables}) for tables in (values, expected[table]))

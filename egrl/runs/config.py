@@ -121,7 +121,13 @@ class RunOptions:
             "mapping FILE that speedups are relative to, such as your compiler's; default: the problem's own baseline"
         ),
     ] = ""
-    init: Annotated[str, PRINTABLE, Doc("begin with this saved policy (RUN/policies/….safetensors)")] = ""
+    init: Annotated[
+        str,
+        PRINTABLE,
+        Doc(
+            "begin with this saved policy (RUN/policies/….safetensors), or with the one that ships (shipped)"
+        ),
+    ] = ""
     threads: Annotated[
         int,
         Ge(1),

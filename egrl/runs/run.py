@@ -116,9 +116,10 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
     if options.init and not definition.takes_policy:
         raise InputError(f"--init: expected a method with a policy to begin with, found {options.method}")
     if options.init:
+        from policies.shipped import policy_file
         from policies.store import load_policy
 
-        init = load_policy(Path(options.init))
+        init = load_policy(policy_file(options.init))
     local.check(options.executor, options.ray_address)
     use = ModelUse()
     with use.timed() if options.start == "exact" else contextlib.nullcontext():
@@ -254,7 +255,9 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
     if isinstance(problem, HasPlacement) and (places := problem.baseline_placement()) is not None:
         copies[run_folder.BASELINE_LAYOUT] = _layout(problem, places).encode()
     if options.init:
-        copies[run_folder.INIT_FILE] = read_bytes(options.init, "a policy file")
+        from policies.shipped import policy_file
+
+        copies[run_folder.INIT_FILE] = read_bytes(policy_file(options.init), "a policy file")
     return copies
 
 

@@ -58,9 +58,10 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     typed_tables.check_code(method_config)
     init = None
     if options.init:
+        from policies.shipped import policy_file
         from policies.store import load_policy
 
-        init = load_policy(Path(options.init))
+        init = load_policy(policy_file(options.init))
     archive = Archive(training)
     context = Context(
         training, archive, options.seed, [None] * len(training), init, options.threads, options.device

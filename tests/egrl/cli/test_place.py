@@ -32,7 +32,7 @@ from hwsim.nnpi.placer import RULES
 from hwsim.nnpi.problem import NnpiProblem
 from policies.network import LINEAR, NetworkConfig
 from policies.ranker import Rankers
-from policies.shipped import network, rules
+from policies.shipped import network, policy_file, rules
 from policies.store import ranker_policy, save_policy
 from toys import ABLE
 from workloads.errors import InputError
@@ -168,6 +168,16 @@ def test_a_run_that_starts_with_policy_begins_with_the_networks_own_mapping(tmp_
     problem = problem_of("alexnet")
     started = mapping_file.read(str(tmp_path / "r" / "start_mapping.json"), problem)
     np.testing.assert_array_equal(started, placed_by_network(problem)[0])
+
+
+def test_a_run_that_begins_with_what_ships_keeps_it_and_measures_its_mapping_first(tmp_path, capsys):
+    run = ["run", "--workload", "alexnet", "--method", "rank", "--evals", "2", "--start", "cold", "--quiet"]
+    assert main([*run, "--init", "shipped", "--out", str(tmp_path / "r")]) == 0
+    assert (tmp_path / "r" / "init_policy.safetensors").read_bytes() == policy_file("shipped").read_bytes()
+    best = json.loads((tmp_path / "r" / "summary.json").read_text())["best"]["cost"]
+    problem = problem_of("alexnet")
+    assert best <= cost_of(problem, placed_by_network(problem)[0]) * (1 + 1e-9)
+    refuse(capsys, ["run", "--workload", "alexnet", "--init", "shipped", "--method", "annealing"], "--init")
 
 
 def test_a_saved_policy_places_instead_of_the_rules(said, tmp_path, capsys):
