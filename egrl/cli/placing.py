@@ -14,6 +14,7 @@ import click
 from egrl.cli import flags
 from egrl.cli.output import interrupted, output_file, sayer
 from hwsim.capabilities import HasBound
+from hwsim.family import HasFamily
 from hwsim.problem import Problem
 from workloads.errors import InputError
 from workloads.text import repeated
@@ -231,6 +232,8 @@ def place(
     begun = time.perf_counter()
     if no_model and steps:
         raise InputError("--steps: a local search needs the model that --no-model leaves out")
+    if steps and not isinstance(subject, HasFamily):
+        raise InputError(f"--steps: problem {subject.about.name} has no model that a local search could ask")
     found = place(subject, _policy(policy), judged=not no_model, steps=steps)
     seconds = time.perf_counter() - begun
     report: dict[str, Any] = {

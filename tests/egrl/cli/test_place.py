@@ -276,6 +276,7 @@ def test_a_model_and_a_chip_of_one_s_own_are_placed(said, tmp_path):
         (["bert", "-o", "mapping.txt"], ["--output mapping.txt", ".json"]),
         (["bert", "--set", "method.alpha=1"], ["method.alpha=1", "problem.KEY"]),
         (["bert", "--no-model", "--steps", "9"], ["--steps", "--no-model"]),
+        (["dlrm_inference", "--problem", "mmap", "--steps", "9"], ["--steps", "mmap", "no model"]),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(argv, words, capsys):
