@@ -150,7 +150,7 @@ def on_chips(network: Path, rules: Path, output: Path | None) -> None:
     weights, without = ranker_weights(policy, rankers), set(policy.metadata.get("without", []))
     names = [name for name in ON_CHIPS if not without or family_of(name) in without]
     own_rules = np.array(json.loads(rules.read_text())["rules"], np.float32)
-    untrained, rows = _drawn_rules(SAMPLES + len(own_rules)), []
+    untrained, rows = drawn_rules(SAMPLES + len(own_rules)), []
     titles = ("", "networks", *TITLES, "drawn rules", "slowest of the network")
     print("| " + " | ".join(titles) + " |\n|---" + "|---:" * (len(titles) - 1) + "|")
     for chip in CHIP_FILES:
@@ -174,7 +174,7 @@ def on_chips(network: Path, rules: Path, output: Path | None) -> None:
         output.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def _drawn_rules(count: int) -> np.ndarray:
+def drawn_rules(count: int) -> np.ndarray:
     """The rule by hand, and others drawn around it, float32 [count, P]; always the same."""
     hand, rng = by_hand(FEATURE_NAMES, 2), np.random.default_rng(0)
     others = hand + SPREAD * rng.standard_normal((count - 1, len(hand)))

@@ -186,14 +186,14 @@ def test_the_page_of_placing_has_the_table_of_what_a_local_search_adds(tmp_path)
     rows = json.loads((results / "data" / "placing-local.json").read_text())
     page = (results / "placing.md").read_text(encoding="utf-8")
     assert "\n".join(placing_local.table(rows)) in page
-    assert f"the {len(rows) // 2 // len(placing_local.STEPS)} pairs with" in page
+    assert f"the {len(rows) // 3 // len(placing_local.STEPS)} pairs with" in page
 
 
 def test_a_local_search_from_rankings_and_from_rules_is_as_long(monkeypatch):
     monkeypatch.setattr(placing_local, "TEST_STEPS", 3000)
     rows = placing_local.rows_of("vgg16", "nnpi")
-    assert [row["steps"] for row in rows] == [*placing_local.STEPS] * 2
-    for start in (placing_local.RANKINGS, placing_local.RULES):
+    assert [row["steps"] for row in rows] == [*placing_local.STEPS] * 3
+    for start in (placing_local.RANKINGS, placing_local.UNTRAINED, placing_local.RULES):
         found = [row["speedup"] for row in rows if row["start"] == start]
         assert found[0] <= found[-1]
         assert found[-1] > 1
