@@ -18,7 +18,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.problem import Mapping16
+from hwsim.problem import Mapping16, Profiles
 
 Scores = NDArray[np.float32]
 
@@ -36,6 +36,7 @@ class Placer(ABC):
         features: float32 [T, L, F], what a policy sees of putting a tensor in a memory: numbers without a unit, which
             mean the same for every network and chip. Those of memory 0 are 0.
         feature_names: F names; equal names mean the same.
+        profile_names: G names of what a policy may see beside these of a profile; empty if there is nothing to see.
     """
 
     offset: int = 0
@@ -44,6 +45,7 @@ class Placer(ABC):
     head: NDArray[np.int64]
     features: NDArray[np.float32]
     feature_names: tuple[str, ...]
+    profile_names: tuple[str, ...] = ()
 
     @abstractmethod
     def place(self, scores: Scores, free_share: NDArray[np.float64]) -> Mapping16:
@@ -60,6 +62,13 @@ class Placer(ABC):
     @abstractmethod
     def repaired(self, mapping: Mapping16) -> Mapping16:
         """What would run of canonical mappings int16 [B, N, H], whether they fit or not; themselves if `by_key`."""
+
+    def of_profile(self, mapping: Mapping16, profile: Profiles) -> NDArray[np.float32]:
+        """What a policy sees of a canonical mapping int16 [N, H] and its profile float32 [P] (`Evaluation.parts`).
+
+        Float32 [T, L, G]; NaN in the profile is a part that nobody measured.
+        """
+        return np.zeros((*self.features.shape[:2], len(self.profile_names)), np.float32)
 
     def check(self, scores: Scores, free_share: NDArray[np.float64]) -> None:
         """Raise ValueError as `place` says."""

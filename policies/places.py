@@ -7,7 +7,7 @@ between are interpolated by its position. So one network serves any number of me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,14 @@ class Places:
     shape: tuple[int, int]
     edge_index: NDArray[np.int64] | None = None
     offset: int = 0
+
+    def with_features(self, more: Floats) -> Places:
+        """The same with features float32 [T, L, G] after its own."""
+        return replace(self, features=np.concatenate([self.features, more], axis=2))
+
+    def with_blank(self, more: int) -> Places:
+        """The same with so many features that are 0."""
+        return self.with_features(np.zeros((*self.features.shape[:2], more), np.float32))
 
     @cached_property
     def ends(self) -> Floats:

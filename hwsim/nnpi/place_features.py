@@ -112,7 +112,7 @@ def _times(tables: Tables) -> _Times:
     return _Times(compute, inputs, slow, mean, idle, reader)
 
 
-def _log(ratio: Floats | float) -> Floats:
+def log_ratio(ratio: Floats | float) -> Floats:
     """A ratio as the policy sees it."""
     return np.clip(np.log2(np.maximum(ratio, LEAST)), -LARGEST, LARGEST) / SCALE
 
@@ -143,22 +143,22 @@ def _sizes(tables: Tables, found: Tensors, times: _Times, level: int) -> dict[st
     }
     return {
         "one": 1.0,
-        "saved_of_mean": _log(saved / mean),
-        "saved_of_compute": _log(saved / compute[op]),
-        "bytes": _log(found.size_bytes / capacity),
-        "lifetime": _log((found.last - found.first + 1) / ops),
-        "bytes_times_lifetime": _log(_held_of_capacity(tables, found, level)),
-        "fullest_step": _log(_most_between(held, found.first, found.last) / capacity),
-        "traffic_of_op": _log(pressure[op]),
-        "traffic_of_readers": np.where(weight, 0.0, _log(np.maximum(readers[op], FLOOR))),
-        "all_weights": _log(tables.weight_bytes.sum() / capacity),
-        "fullest_of_all": _log(held.max(initial=0) / capacity),
-        "compute_of_mean": _log(compute[op] / mean),
+        "saved_of_mean": log_ratio(saved / mean),
+        "saved_of_compute": log_ratio(saved / compute[op]),
+        "bytes": log_ratio(found.size_bytes / capacity),
+        "lifetime": log_ratio((found.last - found.first + 1) / ops),
+        "bytes_times_lifetime": log_ratio(_held_of_capacity(tables, found, level)),
+        "fullest_step": log_ratio(_most_between(held, found.first, found.last) / capacity),
+        "traffic_of_op": log_ratio(pressure[op]),
+        "traffic_of_readers": np.where(weight, 0.0, log_ratio(np.maximum(readers[op], FLOOR))),
+        "all_weights": log_ratio(tables.weight_bytes.sum() / capacity),
+        "fullest_of_all": log_ratio(held.max(initial=0) / capacity),
+        "compute_of_mean": log_ratio(compute[op] / mean),
         "position": op / ops,
-        **{name: np.where(weight, _log(value[op]), 0.0) for name, value in of_weights.items()},
-        "reuse": _log(np.maximum(found.moved_bytes, 1) / found.size_bytes),
-        "bandwidth": _log(Bps / slow_Bps),
-        "share_of_capacity": _log(capacity / tables.capacity_bytes[1:].sum()),
+        **{name: np.where(weight, log_ratio(value[op]), 0.0) for name, value in of_weights.items()},
+        "reuse": log_ratio(np.maximum(found.moved_bytes, 1) / found.size_bytes),
+        "bandwidth": log_ratio(Bps / slow_Bps),
+        "share_of_capacity": log_ratio(capacity / tables.capacity_bytes[1:].sum()),
         "is_output": tables.is_output[op].astype(np.float64),
         "rearranges": np.where(weight, 0.0, tables.rearranges[op]),
     }
@@ -190,9 +190,9 @@ def _roofline(tables: Tables, found: Tensors, times: _Times, level: int) -> dict
         np.add.at(of_readers, tables.edge_source, change(tables.edge_bytes, reader))
         of_activation = change(tables.written_bytes, every) + of_readers
         share = np.where(weight, change(tables.weight_read_bytes, every)[op], of_activation[op]) / times.mean
-        columns[f"{name}_alone"] = _log(share + LEAST_GAIN)
+        columns[f"{name}_alone"] = log_ratio(share + LEAST_GAIN)
         columns["gains_alone" if name == "gain" else "loses_alone"] = (share > 0).astype(np.float64)
-        columns[f"{name}_of_bytes"] = _log(share / _held_of_capacity(tables, found, level) + LEAST_GAIN)
+        columns[f"{name}_of_bytes"] = log_ratio(share / _held_of_capacity(tables, found, level) + LEAST_GAIN)
     return columns
 
 
@@ -212,16 +212,18 @@ def _waits(tables: Tables, found: Tensors, times: _Times, level: int) -> dict[st
         after = np.cumsum(wait[::-1])[::-1]
         relief = np.minimum(own, after[op])
         columns |= {
-            f"wait{suffix}": _log(wait[op] / mean + FLOOR),
-            f"wait_after{suffix}": _log(after[op] / mean + FLOOR),
-            f"relief{suffix}": _log(relief / mean + FLOOR),
-            f"relief_of_bytes{suffix}": _log(relief / _held_of_capacity(tables, found, level) / mean + FLOOR),
+            f"wait{suffix}": log_ratio(wait[op] / mean + FLOOR),
+            f"wait_after{suffix}": log_ratio(after[op] / mean + FLOOR),
+            f"relief{suffix}": log_ratio(relief / mean + FLOOR),
+            f"relief_of_bytes{suffix}": log_ratio(
+                relief / _held_of_capacity(tables, found, level) / mean + FLOOR
+            ),
             f"relieves{suffix}": (relief > 0).astype(np.float64),
         }
         if share == 1.0:
-            columns["idle_in_all"] = _log(idle.sum() / mean + FLOOR)
-            columns["wait_in_all"] = _log(wait.sum() / mean + FLOOR)
-            columns["fetched_ahead"] = _log(ahead[op] / buffer + FLOOR)
+            columns["idle_in_all"] = log_ratio(idle.sum() / mean + FLOOR)
+            columns["wait_in_all"] = log_ratio(wait.sum() / mean + FLOOR)
+            columns["fetched_ahead"] = log_ratio(ahead[op] / buffer + FLOOR)
     return columns
 
 

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.nnpi.place_features import FEATURE_NAMES, place_features
+from hwsim.nnpi.profile_features import PROFILE_NAMES, profile_features
 from hwsim.nnpi.tables import WEIGHT, Ints, Tables, Tensors, rectify, tensors
 from hwsim.placing import Placer, Scores, ranked
-from hwsim.problem import Mapping16
+from hwsim.problem import Mapping16, Profiles
 from workloads.errors import InputError
 from workloads.text import one_of
 
@@ -35,7 +36,7 @@ from workloads.text import one_of
 class NnpiPlacer(Placer):
     """The placer of a workload on a chip. Memory 0 takes every tensor: the tables are only built where it can."""
 
-    feature_names = FEATURE_NAMES
+    feature_names, profile_names = FEATURE_NAMES, PROFILE_NAMES
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -46,6 +47,10 @@ class NnpiPlacer(Placer):
     def features(self) -> NDArray[np.float32]:  # type: ignore[override]
         """See `hwsim.nnpi.place_features`."""
         return place_features(self._tables, self.tensors)
+
+    def of_profile(self, mapping: Mapping16, profile: Profiles) -> NDArray[np.float32]:
+        """See `hwsim.nnpi.profile_features`."""
+        return profile_features(self._tables, self.tensors, mapping, profile)
 
     def place(self, scores: Scores, free_share: NDArray[np.float64]) -> Mapping16:
         """See `hwsim.placing.Placer.place`."""

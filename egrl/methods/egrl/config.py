@@ -89,6 +89,13 @@ class RankLearnerConfig:
     shipped: Annotated[
         bool, Doc("if true, it begins with the network that ships, if there is one for such features")
     ] = True
+    profile: Annotated[
+        bool,
+        Doc(
+            "if true, and costs are measured with profiles, its network also reads the profile of the fastest mapping"
+            " so far; it begins with the network that ships for that, if there is one"
+        ),
+    ] = True
     width: Annotated[
         int, Ge(4), Le(4096), Doc("units of each hidden layer if no network ships, a multiple of 4")
     ] = 48

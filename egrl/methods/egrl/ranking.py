@@ -12,7 +12,7 @@ from egrl.methods import policy_fit
 from egrl.methods.egrl.config import Readout
 from hwsim.capabilities import HasPlacer
 from hwsim.placing import Placer
-from hwsim.problem import Mapping16, Problem
+from hwsim.problem import Mapping16, Problem, Profiles
 from policies.network import AUTO, GRAPH_UNET, LINEAR, RANKING_ONLY, NetworkConfig
 from policies.places import Places
 from policies.ranker import Rankers
@@ -42,6 +42,12 @@ class Ranking:
     def names(self) -> tuple[str, ...]:
         """Names of the features."""
         return self.placer.feature_names
+
+    def places_after(self, mapping: Mapping16 | None, profile: Profiles | None) -> Places:
+        """What networks that also read profiles see of a mapping int16 [N, H] and its profile [P], or of none."""
+        if mapping is None or profile is None:
+            return self.places.with_blank(len(self.placer.profile_names))
+        return self.places.with_features(self.placer.of_profile(mapping, profile))
 
     def rankers(self) -> Rankers:
         """Evaluates the networks."""

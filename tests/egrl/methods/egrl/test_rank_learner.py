@@ -11,15 +11,16 @@ import pytest
 import egrl
 from egrl.core import typed_tables
 from egrl.core.archive import Archive, proposals
-from egrl.core.method import Context
+from egrl.core.method import Context, Costs
 from egrl.methods import find_method
 from egrl.methods.egrl.rank_learner import RankLearner
 from egrl.methods.egrl.ranking import Ranking
 from egrl.methods.egrl.sac_learner import SacLearner
-from egrl.methods.placed import placed_by_network
+from egrl.methods.placed import place, placed_by_network
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from policies.shipped import rules
+from policies.store import save_policy
 from toys import ToyRagged
 from workloads.errors import Notice
 from workloads.load import load
@@ -33,11 +34,12 @@ def resnet():
     return NnpiProblem(load("resnet50"), load_chip("nnpi"))
 
 
-def made(problem, method="pg", init=None, **settings):
+def made(problem, method="pg", init=None, measured=False, **settings):
     definition = find_method(method)
     alone = {"twin": "off", "profile_model.use": "off"}
     config = typed_tables.build(definition.config, {**alone, **settings}, "test")
-    return definition.build(Context([problem], Archive([problem]), 2, [None], init), config)
+    context = Context([problem], Archive([problem]), 2, [None], init, costs=Costs(measured))
+    return definition.build(context, config)
 
 
 def tell(method, rows, problem):
@@ -122,6 +124,77 @@ def test_it_goes_on_from_a_checkpoint_within_a_round(resnet):
     for method in (first, second):
         tell(method, rows, resnet)
     assert np.array_equal(flat(first.policy()), flat(second.policy()))
+
+
+def observed(problem, told=True, measured=True, **settings):
+    """A learner's method after the compiler's mapping was measured, with its profile or without."""
+    method = made(problem, measured=measured, **settings)
+    rows = proposals(problem.baseline.mapping[None], "start").numbered(0)
+    evaluation = problem.evaluate(rows.mapping, np.zeros(1, np.uint64))
+    evaluation = evaluation if told else replace(evaluation, parts=None)
+    method._context.archive.append(rows, evaluation)
+    method.observe(rows, evaluation)
+    return method
+
+
+def test_its_network_reads_the_profile_of_the_fastest_mapping(resnet):
+    reads, plain = observed(resnet), observed(resnet, told=False)
+    rows, others = reads.ask().numbered(1), plain.ask()
+    names = reads.policy().metadata["feature_names"]
+    assert names == [*resnet.placer.feature_names, *resnet.placer.profile_names]
+    assert len(plain.policy().metadata["feature_names"]) == len(resnet.placer.feature_names)
+    assert not np.array_equal(rows.mapping, others.mapping)
+    learner = reads._learner
+    took = resnet.evaluate(resnet.baseline.mapping[None], np.zeros(1, np.uint64)).parts[0]
+    assert np.array_equal(
+        learner._places.features[:, :, len(resnet.placer.feature_names) :],
+        resnet.placer.of_profile(resnet.baseline.mapping, took),
+    )
+    cost = tell(reads, rows, resnet)
+    assert cost.min() < resnet.baseline.cost
+    assert np.array_equal(learner._seen.mapping, rows.mapping[np.argmin(cost)])
+    reads.ask()
+    assert np.array_equal(learner._shown.mapping, rows.mapping[np.argmin(cost)])
+
+
+def test_profiles_are_read_only_of_a_board_before_the_first_round_and_if_the_settings_say_so(resnet):
+    off = observed(resnet, **{"learner.rank.profile": False})
+    late, own = made(resnet, measured=True), observed(resnet, **CONTEXT)
+    of_model = observed(resnet, measured=False)
+    for method, first in ((off, 1), (late, 0), (own, 1), (of_model, 1)):
+        tell(method, method.ask().numbered(first), resnet)
+        method.ask()
+        assert len(method.policy().metadata["feature_names"]) == len(resnet.placer.feature_names)
+
+
+def test_a_learner_that_reads_profiles_goes_on_from_a_checkpoint(resnet):
+    first, second = observed(resnet), observed(resnet)
+    tell(first, first.ask().numbered(1), resnet)
+    rows = first.ask().numbered(22)
+    second.load_state_dict(first.state_dict())
+    archive = first._context.archive
+    before = np.arange(1, 22)
+    second._context.archive.append(
+        proposals(archive.mappings(before), ["learner"] * 21).numbered(1),
+        resnet.evaluate(archive.mappings(before), np.zeros(21, np.uint64)),
+    )
+    for method in (first, second):
+        tell(method, rows, resnet)
+    assert np.array_equal(first.ask().mapping, second.ask().mapping)
+    assert np.array_equal(flat(first.policy()), flat(second.policy()))
+
+
+def test_its_policy_is_used_elsewhere_as_one_that_sees_no_profile(resnet, tmp_path):
+    method = observed(resnet)
+    method.ask()
+    stored, other = method.policy(), NnpiProblem(load("resnet18"), load_chip("nnpi"))
+    save_policy(tmp_path / "p.safetensors", stored.weights, stored.metadata)
+    placed = place(other, tmp_path / "p.safetensors", judged=False)
+    assert other.judge(placed.mapping) == []
+    narrow = {"network.name": "context", "network.width": 48}
+    begun = made(other, "ea", init=stored, **narrow)
+    assert len(begun.policy().metadata["feature_names"]) == len(other.placer.feature_names)
+    assert np.array_equal(begun.ask().mapping[0], placed.mapping)
 
 
 def test_its_weights_migrate_to_networks_of_its_kind_alone(resnet):

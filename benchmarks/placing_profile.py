@@ -1,0 +1,308 @@
+"""The network that reads profiles: trained on boards that differ from their chip files, and what a profile is worth.
+
+    python -m benchmarks.placing_profile train DRAWN.pickle … -o NETWORK.safetensors [--without a,b --rounds 8000]
+    python -m benchmarks.placing_profile test NETWORK.safetensors [DRAWN.pickle …] [--families a,b --boards 1]
+        [--networks a.onnx,b.onnx]
+
+DRAWN are files of `benchmarks.placing_network draw`. A *board* is an instance whose constants are off: bandwidths,
+launch and compute, each op's compute time, what each tensor moves; and an effect of the simulator may be missing. A
+policy sees the chip file as it was, and the profile, with 5 % noise an op, of a mapping that ran on the board: the
+compiler's, its own, or its own after that; or none. Its scores follow the gradient of the board's costs
+(`egrl.methods.rank.gradient`).
+
+`test` measures the compiler's mapping and then what the network places, each after the profile of the fastest so far,
+on some boards of each drawn instance and of each network on `nnpi`. Shares are of the log speedup over the compiler's
+mapping that an annealing of the board reaches. Beside it stand the same measurements of this network if it is shown no
+profile, and of one that reads none.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.placing_network import NNPI, tested
+from benchmarks.placing_varied import Instance, read
+from egrl.methods.placed import SIGMA
+from egrl.methods.rank.config import RankConfig, ScoreGradientConfig
+from egrl.methods.rank.gradient import ScoreGradient, regret
+from egrl.reproduction import interval_cell, paired
+from hwsim.nnpi.annealing import anneal
+from hwsim.nnpi.latency import latencies, profiles
+from hwsim.nnpi.place_features import FEATURE_NAMES
+from hwsim.nnpi.placer import DEFAULT_RULE, RULES, compile_map
+from hwsim.nnpi.profile_features import PROFILE_NAMES
+from hwsim.nnpi.tables import Tables
+from hwsim.problem import Mapping16
+from policies.network import CONTEXT, NetworkConfig
+from policies.places import Places
+from policies.ranker import Rankers
+from policies.ranking_module import RankingModule
+from policies.shipped import network as shipped
+from policies.store import load_policy, ranker_policy, ranker_weights, rankers_of, save_policy
+from policies.weight_vector import Weights
+
+NAMES = FEATURE_NAMES + PROFILE_NAMES
+NETWORK = NetworkConfig(name=CONTEXT, width=48)
+NOISE, OFF, MISSING = 0.05, 0.45, 0.15
+"""Relative noise of a profile, largest log factor on a constant, and probability that an effect is another."""
+OF_OPS, OF_TENSORS = (0.0, 0.2, 0.4), (0.0, 0.15, 0.4)
+"""Standard deviations of the log factors on each op's compute time, and on what each tensor moves."""
+EFFECTS = ("cross", "prefetch", "contention", "moves")
+MEASURED, STEPS, SHOWN, TRIES = (2, 4, 8), 60_000, 500, 8
+BATCH = RankConfig()
+
+
+class Board(NamedTuple):
+    """A board: what a policy knows of it, and what it is.
+
+    Attributes:
+        instance: network and chip file.
+        tables: the truth.
+        rule: the compiler's mapping int16 [N, 2].
+        base: seconds of that.
+    """
+
+    instance: Instance
+    tables: Tables
+    rule: Mapping16
+    base: float
+
+    @staticmethod
+    def of(instance: Instance, rng: np.random.Generator) -> Board:
+        """One drawn around the chip file of an instance."""
+        tables = board_tables(instance.tables, rng)
+        rule = compile_map(instance.tables, RULES[DEFAULT_RULE])
+        return Board(instance, tables, rule, float(_seconds(tables, rule[None])[0]))
+
+    def costs(self, maps: Mapping16) -> NDArray[np.float64]:
+        """Of mappings int16 [B, N, 2], over that of the compiler's."""
+        return _seconds(self.tables, maps) / self.base
+
+    def place(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> Mapping16:
+        """Mappings int16 [B, N, 2] of scores float32 [B, T, L]."""
+        return self.instance.placer.place(np.ascontiguousarray(scores), free)
+
+    def blank(self) -> Places:
+        """What a policy sees before anything was measured."""
+        return self.instance.places.with_blank(len(PROFILE_NAMES))
+
+    def after(self, mapping: Mapping16, key: int) -> Places:
+        """What a policy sees after the profile of a mapping int16 [N, 2]."""
+        none, keys = np.zeros(1), np.array([key], np.uint64)
+        _, took = profiles(self.tables, np.ascontiguousarray(mapping)[None], none, NOISE, keys)
+        return self.instance.places.with_features(self.instance.placer.of_profile(mapping, took[0]))
+
+
+def _seconds(tables: Tables, maps: Mapping16) -> NDArray[np.float64]:
+    return np.asarray(latencies(tables, np.ascontiguousarray(maps), np.zeros(len(maps))))
+
+
+def board_tables(tables: Tables, rng: np.random.Generator) -> Tables:
+    """Tables of a board whose chip file these are."""
+    ops, uniform = len(tables.weight_bytes), rng.uniform(-OFF, OFF, len(tables.bandwidth_Bps) + 2)
+    bandwidth = tables.bandwidth_Bps * np.exp(uniform[2:])
+    compute = np.exp(uniform[0] + rng.choice(OF_OPS) * rng.standard_normal(ops))
+    moved = np.exp(rng.choice(OF_TENSORS) * rng.standard_normal((2, ops)))
+
+    def times(values: NDArray[np.int64], by: NDArray[np.float64]) -> NDArray[np.int64]:
+        return np.where(values > 0, np.maximum(np.rint(values * by), 1), 0).astype(np.int64)
+
+    others = {name: not getattr(tables, name) for name in EFFECTS if rng.random() < MISSING}
+    return tables._replace(
+        bandwidth_Bps=bandwidth,
+        inverse_bandwidth=1 / bandwidth,
+        launch_s=tables.launch_s * float(np.exp(uniform[1])),
+        compute_s=tables.compute_s * compute,
+        weight_read_bytes=times(tables.weight_read_bytes, moved[0]),
+        pass_bytes=tables.pass_bytes * moved[0],
+        written_bytes=times(tables.written_bytes, moved[1]),
+        edge_bytes=times(tables.edge_bytes, moved[1][tables.edge_source]),
+        external_bytes=times(tables.external_bytes, moved[1]),
+        **others,
+    )
+
+
+def widened(rankers: Rankers, weights: Weights) -> Weights:
+    """The weights of a network that reads no profiles as those of one that does, and heeds them not yet."""
+    wide, old, parts = Rankers(NETWORK, NAMES, 2), rankers.weight_format.arrays(weights), []
+    features, more = len(FEATURE_NAMES), len(PROFILE_NAMES)
+    for segment in wide.weight_format.segments:
+        values, own = np.zeros(segment.shape, np.float32), old[segment.name]
+        if values.shape == own.shape:
+            values = own
+        else:
+            values[..., :features] = own[..., :features]
+            values[..., features + more :] = own[..., features:]
+        parts.append(values.reshape(-1))
+    return np.concatenate(parts).astype(np.float32)
+
+
+def own_mapping(weights: Weights, places: Places, board: Board) -> Mapping16:
+    """What weights [P] place, int16 [N, 2]."""
+    return board.place(*Rankers(NETWORK, NAMES, 2).scores(weights[None], places))[0]
+
+
+def seen(board: Board, weights: Weights, rng: np.random.Generator) -> Places:
+    """What is trained on: nothing, or the profile of the compiler's mapping, of its own, or of its own after that."""
+    kind, keys = int(rng.integers(4)), rng.integers(2**31, size=2).tolist()
+    if kind == 0:
+        return board.blank()
+    if kind == 1:
+        return board.after(board.rule, keys[0])
+    places = board.after(own_mapping(weights, board.blank(), board), keys[0])
+    return places if kind == 2 else board.after(own_mapping(weights, places, board), keys[1])
+
+
+def trained(instances: Sequence[Instance], begin: Weights, rounds: int, seed: int) -> Weights:
+    """Weights trained on boards of instances, from weights of `NETWORK`."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    module, rng = RankingModule(NAMES, 2, NETWORK), np.random.default_rng(seed)
+    first = [Board.of(instance, rng) for instance in instances[:400]]
+    module.see([seen(board, begin, rng) for board in first])
+    module.begin_with(begin, Rankers(NETWORK, NAMES, 2).weight_format)
+    config = ScoreGradientConfig(
+        rounds=rounds, input_noise=0.15, first_sigma=0.3, first_rate=2e-3, last_rate=2e-4
+    )
+    training = ScoreGradient(module, config)
+    for number in range(1, rounds + 1):
+        chosen = rng.choice(len(instances), min(BATCH.tasks, len(instances)), replace=False)
+        boards, weights = [Board.of(instances[k], rng) for k in chosen], module.weights()
+        draws = training.begin([seen(board, weights, rng) for board in boards], BATCH.samples, rng)
+        costs = [b.costs(b.place(d.scores, d.free_share)) for b, d in zip(boards, draws, strict=True)]
+        least = [board.instance.best / board.instance.base for board in boards]
+        length = training.end(draws, [regret(c, best) for c, best in zip(costs, least, strict=True)])
+        if number % SHOWN == 0:
+            print(f"{number}: length of the gradient {length:.3f}", flush=True)
+    return module.weights()
+
+
+def chain(board: Board, weights: Weights, profiled: bool, rng: np.random.Generator) -> list[float]:
+    """Log speedups of the compiler's mapping and of the following ones, each after the fastest so far.
+
+    One that ran before is placed again with noise on its scores.
+    """
+    places, gained, ran = board.blank(), [0.0], {board.rule.tobytes()}
+    rankers, fastest = Rankers(NETWORK, NAMES, 2), board.rule
+    while len(gained) < max(MEASURED):
+        if profiled:
+            places = board.after(fastest, len(gained))
+        scores, free = rankers.scores(weights[None], places)
+        mapping = board.place(scores, free)[0]
+        for _ in range(TRIES):
+            if mapping.tobytes() not in ran:
+                break
+            noisy = scores.copy()
+            noisy[:, :, 1:] += SIGMA * rng.standard_normal(scores[:, :, 1:].shape, dtype=np.float32)
+            mapping = board.place(noisy, free)[0]
+        ran.add(mapping.tobytes())
+        gained.append(-float(np.log(board.costs(mapping[None])[0])))
+        if gained[-1] == max(gained):
+            fastest = mapping
+    return gained
+
+
+def shares(weights: Weights, instances: Sequence[Instance], each: int, plain: Weights) -> list[str]:
+    """Lines of Markdown: what each network reaches on so many boards of each instance, after some measurements.
+
+    Intervals are over instances by name, of log speedups over the network that reads no profiles.
+    """
+    boards = [
+        Board.of(instance, np.random.default_rng([7, k, number]))
+        for k, instance in enumerate(instances)
+        for number in range(each)
+    ]
+    names = np.array([board.instance.name for board in boards])
+    reach = np.array([_reach(board) for board in boards]).sum()
+    arms = {
+        "shown profiles": (weights, True),
+        "the same, shown none": (weights, False),
+        "the network that ships for one shot": (plain, False),
+    }
+    gained = {
+        name: np.array([chain(b, own, shown, np.random.default_rng(k)) for k, b in enumerate(boards)])
+        for name, (own, shown) in arms.items()
+    }
+    titles = ("network", "second mapping", *(f"best of {count}" for count in MEASURED))
+    lines = ["| " + " | ".join(titles) + " |", "|---" + "|---:" * (len(titles) - 1) + "|"]
+    for name, own in gained.items():
+        cells = [name]
+        for column, other in zip(_marks(own), _marks(list(gained.values())[-1]), strict=True):
+            means = [
+                [values[names == unit].mean() for unit in np.unique(names)] for values in (column, other)
+            ]
+            beside = "" if own is list(gained.values())[-1] else f" ({interval_cell(paired(*means))})"
+            cells.append(f"{column.sum() / reach:.2f}{beside}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _marks(gained: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Of chains float64 [B, M]: the second mapping, and the best of some."""
+    return [gained[:, 1], *(gained[:, :count].max(axis=1) for count in MEASURED)]
+
+
+def _reach(board: Board) -> float:
+    """Log speedup of an annealing of the board's own costs, from the compiler's mapping."""
+    _, cost = anneal(board.tables, board.rule, steps=STEPS, key=1, restarts=1)
+    return max(0.0, float(np.log(board.base / cost)))
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("train", "test"))
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--begin", type=Path, help="a network to begin with; none: the one that ships")
+    parser.add_argument("--without", default="", help="families that are left out")
+    parser.add_argument("--families", default="", help="families that are tested; none: all")
+    parser.add_argument("--rounds", type=int, default=8000)
+    parser.add_argument("--networks", default="", help="names or files, tested on nnpi")
+    parser.add_argument("--boards", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    files = given.files if given.what == "train" else given.files[1:]
+    drawn = [instance for path in files for instance in read(path)]
+    rankers, plain = _begin(given.begin)
+    begin = widened(rankers, plain)
+    if given.what == "test":
+        policy = load_policy(given.files[0])
+        weights = ranker_weights(policy, rankers_of(policy))
+        families = set(given.families.split(",")) - {""}
+        kept = [i for i in drawn if not families or families & set(i.families)]
+        kept += tested([name for name in given.networks.split(",") if name], 0, NNPI)
+        print(f"{len(kept)} instances, {given.boards} boards each")
+        print("\n".join(shares(weights, kept, given.boards, begin)))
+        return
+    without = set(given.without.split(",")) - {""}
+    kept = [i for i in drawn if not without & set(i.families)]
+    weights = trained(kept, begin, given.rounds, given.seed)
+    free = {"seed": given.seed, "rounds": given.rounds, "without": sorted(without)}
+    policy = ranker_policy(
+        weights, Rankers(NETWORK, NAMES, 2), heads=("weight", "activation"), choices=3, **free
+    )
+    save_policy(given.output, policy.weights, policy.metadata)
+
+
+def _begin(path: Path | None) -> tuple[Rankers, Weights]:
+    """The network without profiles to begin with."""
+    if path is None:
+        found = shipped(FEATURE_NAMES, 2)
+        assert found is not None
+        return found.rankers, found.weights
+    policy = load_policy(path)
+    rankers = rankers_of(policy)
+    return rankers, ranker_weights(policy, rankers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The benchmark of the network that reads profiles: its boards, where it begins, and that its parts fit together."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import placing_profile
+from benchmarks.placing_profile import NAMES, NETWORK, Board, board_tables, chain, shares, trained, widened
+from benchmarks.placing_varied import measured
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.place_features import FEATURE_NAMES
+from hwsim.nnpi.tables import build_tables
+from policies.ranker import Rankers
+from policies.shipped import network
+from workloads.load import load
+
+
+@pytest.fixture(scope="module")
+def instance():
+    tables = build_tables(load("resnet50"), load_chip("nnpi"))._replace(sigma=0.0)
+    return measured("resnet50", ["resnet"], tables, 1, 2000)
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return network(FEATURE_NAMES, 2)
+
+
+def test_a_board_differs_from_its_chip_file_and_holds_as_much(instance):
+    own, drawn = instance.tables, [board_tables(instance.tables, np.random.default_rng(k)) for k in range(8)]
+    for board in drawn:
+        assert np.array_equal(board.capacity_bytes, own.capacity_bytes)
+        assert np.array_equal(board.weight_bytes, own.weight_bytes)
+        assert (np.abs(np.log(board.bandwidth_Bps / own.bandwidth_Bps)) <= placing_profile.OFF).all()
+        assert not np.array_equal(board.compute_s, own.compute_s)
+        assert ((board.written_bytes > 0) == (own.written_bytes > 0)).all()
+    assert len({board.launch_s for board in drawn}) == 8
+    assert {board.prefetch for board in drawn} | {board.moves for board in drawn} == {True, False}
+
+
+def test_a_widened_network_ranks_as_before_whatever_profile_it_is_shown(instance, shipped):
+    board = Board.of(instance, np.random.default_rng(0))
+    weights = widened(shipped.rankers, shipped.weights)
+    before, free = shipped.rankers.scores(shipped.weights[None], instance.places)
+    for places in (board.blank(), board.after(board.rule, 1)):
+        scores, own = Rankers(NETWORK, NAMES, 2).scores(weights[None], places)
+        np.testing.assert_allclose(scores, before, atol=2e-4)
+        np.testing.assert_allclose(own, free, atol=1e-5)
+    assert not np.array_equal(board.blank().features, board.after(board.rule, 1).features)
+
+
+def test_a_chain_proposes_nothing_twice_and_looks_at_the_fastest(instance, shipped):
+    board = Board.of(instance, np.random.default_rng(0))
+    weights = widened(shipped.rankers, shipped.weights)
+    found = chain(board, weights, True, np.random.default_rng(0))
+    assert len(found) == max(placing_profile.MEASURED)
+    assert found[0] == 0.0
+    assert len(set(found)) > 4
+    assert np.array_equal(found, chain(board, weights, False, np.random.default_rng(0)))  # it heeds none yet
+
+
+def test_training_changes_what_a_profile_does(instance, shipped):
+    begin = widened(shipped.rankers, shipped.weights)
+    weights = trained([instance], begin, 3, 0)
+    wide = Rankers(NETWORK, NAMES, 2).weight_format.arrays(weights)["coefficients"]
+    assert np.any(wide[..., len(FEATURE_NAMES) :])
+    lines = shares(weights, [instance], 2, begin)
+    assert [line.split("|")[1].strip() for line in lines[2:]] == [
+        "shown profiles",
+        "the same, shown none",
+        "the network that ships for one shot",
+    ]
+
+
+def test_the_commands_write_and_read(instance, tmp_path, monkeypatch, capsys):
+    import pickle
+
+    (tmp_path / "drawn.pickle").write_bytes(pickle.dumps([instance]))
+    drawn, out = str(tmp_path / "drawn.pickle"), str(tmp_path / "n.safetensors")
+    monkeypatch.setattr(sys, "argv", ["x", "train", drawn, "-o", out, "--rounds", "1"])
+    placing_profile.main()
+    monkeypatch.setattr(sys, "argv", ["x", "test", out, drawn])
+    placing_profile.main()
+    assert "1 instances, 1 boards each" in capsys.readouterr().out
