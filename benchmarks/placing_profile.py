@@ -1,8 +1,8 @@
 """The network that reads profiles: trained on boards that differ from their chip files, and what a profile is worth.
 
     python -m benchmarks.placing_profile train DRAWN.pickle … -o NETWORK.safetensors [--without a,b --rounds 8000]
-    python -m benchmarks.placing_profile test NETWORK.safetensors [DRAWN.pickle …] [--families a,b --boards 1]
-        [--networks a.onnx,b.onnx]
+    python -m benchmarks.placing_profile test NETWORK.safetensors DRAWN.pickle … [--families a,b]
+    python -m benchmarks.placing_profile test NETWORK.safetensors --networks a.onnx,b.onnx [--boards 3]
 
 DRAWN are files of `benchmarks.placing_network draw`. A *board* is an instance whose constants are off: bandwidths,
 launch and compute, each op's compute time, what each tensor moves; and an effect of the simulator may be missing. A
@@ -10,34 +10,39 @@ policy sees the chip file as it was, and the profile, with 5 % noise an op, of a
 compiler's, its own, or its own after that; or none. Its scores follow the gradient of the board's costs
 (`egrl.methods.rank.gradient`).
 
-`test` measures the compiler's mapping and then what the network places, each after the profile of the fastest so far,
-on some boards of each drawn instance and of each network on `nnpi`. Shares are of the log speedup over the compiler's
-mapping that an annealing of the board reaches. Beside it stand the same measurements of this network if it is shown no
-profile, and of one that reads none.
+`test` measures the compiler's mapping and then what the network places, each after the profile of the fastest so far:
+on a board of each drawn instance, or on boards of `benchmarks.foreign.boards` (two of three kinds are simulators of
+another structure). Beside it stand the same measurements of this network if it is shown no profile, of the network that
+reads none, and one of what a local search on the chip file finds.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.placing_network import NNPI, tested
+from benchmarks.foreign.boards import profiler
 from benchmarks.placing_varied import Instance, read
 from egrl.methods.placed import SIGMA
+from egrl.methods.policy_fit import places_of
 from egrl.methods.rank.config import RankConfig, ScoreGradientConfig
 from egrl.methods.rank.gradient import ScoreGradient, regret
 from egrl.reproduction import interval_cell, paired
 from hwsim.nnpi.annealing import anneal
+from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.latency import latencies, profiles
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.placer import DEFAULT_RULE, RULES, compile_map
+from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.profile_features import PROFILE_NAMES
 from hwsim.nnpi.tables import Tables
+from hwsim.placing import Placer
 from hwsim.problem import Mapping16
 from policies.network import CONTEXT, NetworkConfig
 from policies.places import Places
@@ -46,6 +51,7 @@ from policies.ranking_module import RankingModule
 from policies.shipped import network as shipped
 from policies.store import load_policy, ranker_policy, ranker_weights, rankers_of, save_policy
 from policies.weight_vector import Weights
+from workloads.load import load
 
 NAMES = FEATURE_NAMES + PROFILE_NAMES
 NETWORK = NetworkConfig(name=CONTEXT, width=48)
@@ -54,53 +60,100 @@ NOISE, OFF, MISSING = 0.05, 0.45, 0.15
 OF_OPS, OF_TENSORS = (0.0, 0.2, 0.4), (0.0, 0.15, 0.4)
 """Standard deviations of the log factors on each op's compute time, and on what each tensor moves."""
 EFFECTS = ("cross", "prefetch", "contention", "moves")
-MEASURED, STEPS, SHOWN, TRIES = (2, 4, 8), 60_000, 500, 8
+MEASURED, STEPS, LOCAL, SHOWN, TRIES = (2, 4, 8), 60_000, 8_000, 500, 8
+ONE_SHOT = "the network that ships for one shot"
+FOREIGN = ("c", "queues", "droop")
+"""Kinds of boards on which given networks are tested."""
 BATCH = RankConfig()
 
 
-class Board(NamedTuple):
+@dataclass(frozen=True)
+class Board:
     """A board: what a policy knows of it, and what it is.
 
     Attributes:
-        instance: network and chip file.
-        tables: the truth.
+        name: of the network.
+        placer, places: of the chip file.
+        tables: of the chip file.
         rule: the compiler's mapping int16 [N, 2].
-        base: seconds of that.
+        costs_of: noise-free seconds float64 [B] of mappings int16 [B, N, 2].
+        profile_of: seconds float [N] of the ops of one mapping int16 [N, 2], with noise that a key decides.
+        truth: what the board is, if it follows the equations of the chip file.
     """
 
-    instance: Instance
+    name: str
+    placer: Placer
+    places: Places
     tables: Tables
     rule: Mapping16
-    base: float
+    costs_of: Callable[[Mapping16], NDArray[np.float64]]
+    profile_of: Callable[[Mapping16, int], NDArray[np.floating]]
+    truth: Tables | None = None
 
     @staticmethod
     def of(instance: Instance, rng: np.random.Generator) -> Board:
         """One drawn around the chip file of an instance."""
         tables = board_tables(instance.tables, rng)
         rule = compile_map(instance.tables, RULES[DEFAULT_RULE])
-        return Board(instance, tables, rule, float(_seconds(tables, rule[None])[0]))
+        return Board(
+            instance.name,
+            instance.placer,
+            instance.places,
+            instance.tables,
+            rule,
+            partial(_seconds, tables),
+            partial(_profile, tables),
+            tables,
+        )
+
+    @staticmethod
+    def foreign(problem: NnpiProblem, kind: str, seed: int) -> Board:
+        """One of `benchmarks.foreign.boards`."""
+        measure = profiler(problem, kind, seed)
+        return Board(
+            problem.about.workload,
+            problem.placer,
+            places_of(problem),
+            problem.tables,
+            problem.baseline.mapping,
+            lambda maps: np.array([float(measure(mapping).sum()) for mapping in maps]),
+            lambda mapping, key: _noisy(measure(mapping), key),
+        )
+
+    @cached_property
+    def base(self) -> float:
+        """Seconds of the compiler's mapping."""
+        return float(self.costs_of(self.rule[None])[0])
 
     def costs(self, maps: Mapping16) -> NDArray[np.float64]:
         """Of mappings int16 [B, N, 2], over that of the compiler's."""
-        return _seconds(self.tables, maps) / self.base
+        return self.costs_of(maps) / self.base
 
     def place(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> Mapping16:
         """Mappings int16 [B, N, 2] of scores float32 [B, T, L]."""
-        return self.instance.placer.place(np.ascontiguousarray(scores), free)
+        return self.placer.place(np.ascontiguousarray(scores), free)
 
     def blank(self) -> Places:
         """What a policy sees before anything was measured."""
-        return self.instance.places.with_blank(len(PROFILE_NAMES))
+        return self.places.with_blank(len(PROFILE_NAMES))
 
     def after(self, mapping: Mapping16, key: int) -> Places:
-        """What a policy sees after the profile of a mapping int16 [N, 2]."""
-        none, keys = np.zeros(1), np.array([key], np.uint64)
-        _, took = profiles(self.tables, np.ascontiguousarray(mapping)[None], none, NOISE, keys)
-        return self.instance.places.with_features(self.instance.placer.of_profile(mapping, took[0]))
+        """What a policy sees after a noisy profile of a mapping int16 [N, 2]."""
+        took = self.profile_of(mapping, key).astype(np.float32)
+        return self.places.with_features(self.placer.of_profile(mapping, took))
 
 
 def _seconds(tables: Tables, maps: Mapping16) -> NDArray[np.float64]:
     return np.asarray(latencies(tables, np.ascontiguousarray(maps), np.zeros(len(maps))))
+
+
+def _profile(tables: Tables, mapping: Mapping16, key: int) -> NDArray[np.float32]:
+    one, keys = np.ascontiguousarray(mapping)[None], np.array([key], np.uint64)
+    return np.asarray(profiles(tables, one, np.zeros(1), NOISE, keys)[1][0])
+
+
+def _noisy(seconds: NDArray[np.float64], key: int) -> NDArray[np.float64]:
+    return seconds * np.exp(NOISE * np.random.default_rng(key).standard_normal(len(seconds)))
 
 
 def board_tables(tables: Tables, rng: np.random.Generator) -> Tables:
@@ -178,7 +231,7 @@ def trained(instances: Sequence[Instance], begin: Weights, rounds: int, seed: in
         boards, weights = [Board.of(instances[k], rng) for k in chosen], module.weights()
         draws = training.begin([seen(board, weights, rng) for board in boards], BATCH.samples, rng)
         costs = [b.costs(b.place(d.scores, d.free_share)) for b, d in zip(boards, draws, strict=True)]
-        least = [board.instance.best / board.instance.base for board in boards]
+        least = [instances[k].best / instances[k].base for k in chosen]
         length = training.end(draws, [regret(c, best) for c, best in zip(costs, least, strict=True)])
         if number % SHOWN == 0:
             print(f"{number}: length of the gradient {length:.3f}", flush=True)
@@ -210,49 +263,60 @@ def chain(board: Board, weights: Weights, profiled: bool, rng: np.random.Generat
     return gained
 
 
-def shares(weights: Weights, instances: Sequence[Instance], each: int, plain: Weights) -> list[str]:
-    """Lines of Markdown: what each network reaches on so many boards of each instance, after some measurements.
+def table(boards: Sequence[Board], weights: Weights, plain: Weights) -> list[str]:
+    """Lines of Markdown: what each arm reaches on the boards after some measurements.
 
-    Intervals are over instances by name, of log speedups over the network that reads no profiles.
+    Geometric means over boards of the speedup over the compiler's mapping; in brackets the share of what an annealing
+    of the board reaches, where all follow the chip file's equations. Intervals are over networks, of log speedups over
+    the network that reads no profiles.
     """
-    boards = [
-        Board.of(instance, np.random.default_rng([7, k, number]))
-        for k, instance in enumerate(instances)
-        for number in range(each)
-    ]
-    names = np.array([board.instance.name for board in boards])
-    reach = np.array([_reach(board) for board in boards]).sum()
+    names = np.array([board.name for board in boards])
+    reach = None if any(board.truth is None for board in boards) else np.array([_reach(b) for b in boards])
     arms = {
         "shown profiles": (weights, True),
-        "the same, shown none": (weights, False),
-        "the network that ships for one shot": (plain, False),
+        "the same network, shown none": (weights, False),
+        ONE_SHOT: (plain, False),
     }
     gained = {
         name: np.array([chain(b, own, shown, np.random.default_rng(k)) for k, b in enumerate(boards)])
         for name, (own, shown) in arms.items()
     }
-    titles = ("network", "second mapping", *(f"best of {count}" for count in MEASURED))
+    marks = {name: _marks(own) for name, own in gained.items()}
+    marks[f"{LOCAL:,} steps of local search on the chip file"] = [
+        np.array([_local(b, plain) for b in boards])
+    ]
+    titles = ("", "second mapping", *(f"best of {count}" for count in MEASURED[1:]), "slowest second")
     lines = ["| " + " | ".join(titles) + " |", "|---" + "|---:" * (len(titles) - 1) + "|"]
-    for name, own in gained.items():
+    for name, columns in marks.items():
         cells = [name]
-        for column, other in zip(_marks(own), _marks(list(gained.values())[-1]), strict=True):
+        for column, other in zip(columns, marks[ONE_SHOT], strict=False):
+            share = "" if reach is None else f" ({column.sum() / reach.sum():.2f})"
             means = [
                 [values[names == unit].mean() for unit in np.unique(names)] for values in (column, other)
             ]
-            beside = "" if own is list(gained.values())[-1] else f" ({interval_cell(paired(*means))})"
-            cells.append(f"{column.sum() / reach:.2f}{beside}")
+            beside = "" if name == ONE_SHOT else f"; {interval_cell(paired(*means))}"
+            cells.append(f"{np.exp(column.mean()):.4f}{share}{beside}")
+        cells += [""] * (len(MEASURED) + 1 - len(cells)) + [f"{np.exp(columns[0].min()):.3f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
 def _marks(gained: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Of chains float64 [B, M]: the second mapping, and the best of some."""
-    return [gained[:, 1], *(gained[:, :count].max(axis=1) for count in MEASURED)]
+    return [gained[:, 1], *(gained[:, :count].max(axis=1) for count in MEASURED[1:])]
+
+
+def _local(board: Board, plain: Weights) -> float:
+    """Log speedup of what a local search on the chip file's model makes of the network's own mapping."""
+    own = own_mapping(plain, board.blank(), board)
+    found, _ = anneal(board.tables, own, steps=LOCAL, key=1, restarts=1)
+    return -float(np.log(board.costs(found[None])[0]))
 
 
 def _reach(board: Board) -> float:
     """Log speedup of an annealing of the board's own costs, from the compiler's mapping."""
-    _, cost = anneal(board.tables, board.rule, steps=STEPS, key=1, restarts=1)
+    assert board.truth is not None
+    _, cost = anneal(board.truth, board.rule, steps=STEPS, key=1, restarts=1)
     return max(0.0, float(np.log(board.base / cost)))
 
 
@@ -266,8 +330,8 @@ def main() -> None:
     parser.add_argument("--without", default="", help="families that are left out")
     parser.add_argument("--families", default="", help="families that are tested; none: all")
     parser.add_argument("--rounds", type=int, default=8000)
-    parser.add_argument("--networks", default="", help="names or files, tested on nnpi")
-    parser.add_argument("--boards", type=int, default=1)
+    parser.add_argument("--networks", default="", help="names or files, tested on boards")
+    parser.add_argument("--boards", type=int, default=3, help="of each kind, for each network")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     files = given.files if given.what == "train" else given.files[1:]
@@ -279,9 +343,16 @@ def main() -> None:
         weights = ranker_weights(policy, rankers_of(policy))
         families = set(given.families.split(",")) - {""}
         kept = [i for i in drawn if not families or families & set(i.families)]
-        kept += tested([name for name in given.networks.split(",") if name], 0, NNPI)
-        print(f"{len(kept)} instances, {given.boards} boards each")
-        print("\n".join(shares(weights, kept, given.boards, begin)))
+        boards = [Board.of(instance, np.random.default_rng([7, k])) for k, instance in enumerate(kept)]
+        problems = [NnpiProblem(load(name), load_chip("nnpi")) for name in given.networks.split(",") if name]
+        boards += [
+            Board.foreign(problem, kind, seed)
+            for problem in problems
+            for kind in FOREIGN
+            for seed in range(given.boards)
+        ]
+        print(f"{len(boards)} boards of {len({board.name for board in boards})} networks")
+        print("\n".join(table(boards, weights, begin)))
         return
     without = set(given.without.split(",")) - {""}
     kept = [i for i in drawn if not without & set(i.families)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import placing_profile
-from benchmarks.placing_profile import NAMES, NETWORK, Board, board_tables, chain, shares, trained, widened
+from benchmarks.placing_profile import NAMES, NETWORK, Board, board_tables, chain, table, trained, widened
 from benchmarks.placing_varied import measured
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.place_features import FEATURE_NAMES
@@ -67,12 +67,9 @@ def test_training_changes_what_a_profile_does(instance, shipped):
     weights = trained([instance], begin, 3, 0)
     wide = Rankers(NETWORK, NAMES, 2).weight_format.arrays(weights)["coefficients"]
     assert np.any(wide[..., len(FEATURE_NAMES) :])
-    lines = shares(weights, [instance], 2, begin)
-    assert [line.split("|")[1].strip() for line in lines[2:]] == [
-        "shown profiles",
-        "the same, shown none",
-        "the network that ships for one shot",
-    ]
+    lines = table([Board.of(instance, np.random.default_rng(k)) for k in range(2)], weights, begin)
+    assert len(lines) == 2 + 4
+    assert all(line.count("|") == lines[0].count("|") for line in lines)
 
 
 def test_the_commands_write_and_read(instance, tmp_path, monkeypatch, capsys):
@@ -84,4 +81,7 @@ def test_the_commands_write_and_read(instance, tmp_path, monkeypatch, capsys):
     placing_profile.main()
     monkeypatch.setattr(sys, "argv", ["x", "test", out, drawn])
     placing_profile.main()
-    assert "1 instances, 1 boards each" in capsys.readouterr().out
+    assert "1 boards of 1 networks" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["x", "test", out, "--networks", "alexnet", "--boards", "1"])
+    placing_profile.main()
+    assert "3 boards of 1 networks" in capsys.readouterr().out

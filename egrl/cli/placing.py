@@ -198,6 +198,12 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
     type=click.IntRange(0, 10_000_000),
     help="steps of local search on the model afterwards; 0: none [a fraction of a second's; after a policy none]",
 )
+@click.option(
+    "--profile",
+    default="",
+    metavar="FILE",
+    help="what each op took on your board (.json): a network that reads it places, and no model is asked",
+)
 @flags.use("baseline")
 @click.option("-o", "--output", help="write the mapping to this file")
 @flags.use("settings", "json")
@@ -208,6 +214,7 @@ def place(
     policy: str,
     no_model: bool,
     steps: int | None,
+    profile: str,
     baseline: str,
     output: str | None,
     settings: tuple[str, ...],
@@ -222,19 +229,31 @@ def place(
     \b
     egrl place bert
     egrl place model.onnx --chip chip.toml -o mapping.json
+    egrl place model.onnx --chip chip.toml --profile times.json
     """
     from egrl.core import atomic, mapping_file
-    from egrl.methods.placed import place
+    from egrl.methods.placed import place, place_after, profile_reader
     from egrl.problems import build_problem
 
     written = None if output is None else output_file(output, ".json")
     subject = build_problem(problem, workload, chip, settings, baseline)
     begun = time.perf_counter()
-    if no_model and steps:
-        raise InputError("--steps: a local search needs the model that --no-model leaves out")
+    without = "--no-model" if no_model else "--profile" if profile else ""
+    if without and steps:
+        raise InputError(f"--steps: a local search needs the model that {without} leaves out")
+    if profile and policy:
+        raise InputError(
+            "--policy and --profile: expected one of them: the network that reads profiles ships"
+        )
     if steps and not isinstance(subject, HasFamily):
         raise InputError(f"--steps: problem {subject.about.name} has no model that a local search could ask")
-    found = place(subject, _policy(policy), judged=not no_model, steps=steps)
+    if profile:
+        from egrl.measure import profile_file
+
+        reader = profile_reader(subject)
+        found = place_after(subject, reader, *profile_file.read(profile, subject))
+    else:
+        found = place(subject, _policy(policy), judged=not no_model, steps=steps)
     seconds = time.perf_counter() - begun
     report: dict[str, Any] = {
         "kind": "place",
@@ -257,7 +276,9 @@ def place(
         click.echo(json.dumps(report, allow_nan=False))
         return 0
     click.echo(text_of(report, subject))
-    if output is not None:
+    if profile:
+        click.echo("measure it: whether it is faster your board says, and its own profile can be read next")
+    elif output is not None:
         click.echo(f"a search goes on from it: {_search_from(output, problem, workload, chip)}")
     return 0
 

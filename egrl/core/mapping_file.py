@@ -57,12 +57,14 @@ def names_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:
     return rows
 
 
-def mapping_of(problem: Problem, names: Sequence[Mapping[str, Any]]) -> Mapping16:
+def mapping_of(problem: Problem, names: Sequence[Any], where: str = "names") -> Mapping16:
     """The mapping int16 [N, H] that objects per node name, as `names_of` gives them; they may stand in any order.
 
-    InputError if a node, a head or a choice is none of the problem's, one stands twice, or a choice is missing.
+    InputError that begins with `where` if one is no object, a node, a head or a choice is none of the problem's, one
+    stands twice, or a choice is missing.
     """
-    return _mapping_of_rows(_numbered([dict(row) for row in names], "names"), "names", problem)
+    rows = [dict(row) if isinstance(row, Mapping) else row for row in names]
+    return _mapping_of_rows(_numbered(rows, where), where, problem)
 
 
 def dumps(problem: Problem, mapping: Mapping16, name: str = "") -> str:

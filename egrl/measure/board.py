@@ -28,7 +28,7 @@ import numpy as np
 
 from hwsim.capabilities import HasParts, Parts
 from hwsim.problem import Floats, Problem, Profiles, Status
-from workloads.errors import Notice
+from workloads.errors import InputError, Notice
 from workloads.text import visible
 
 SHORTEST_LATENCY_S, LONGEST_LATENCY_S = 1e-12, 1e9
@@ -209,13 +209,24 @@ class ProfileReader:
         if given is None:
             return ()
         try:
-            if self._parts is None:
-                raise _Refused("parts", f"expected none for {self._name}, whose costs have no parts")
-            named = _named(given, self._parts, self._quote)
-            _check_total(list(named.values()), latency_s, self._parts)
+            return self._read(given, latency_s, model)
         except _Refused as reason:
             self._say(reason.kind, f"op_seconds: {reason}; such profiles are dropped, the latencies count")
             return ()
+
+    def demand(self, given: Any, latency_s: float, modelled: Profiles | None, where: str) -> Profile:
+        """As `beside`, but InputError that begins with `where`, where `given` makes no sense."""
+        try:
+            return self._read(given, latency_s, None if modelled is None else modelled[0].astype(np.float64))
+        except _Refused as reason:
+            raise InputError(f"{where}: {reason}") from None
+
+    def _read(self, given: Any, latency_s: float, model: Floats | None) -> Profile:
+        """The profile in `given`. Raises _Refused if it makes no sense."""
+        if self._parts is None:
+            raise _Refused("parts", f"expected none for {self._name}, whose costs have no parts")
+        named = _named(given, self._parts, self._quote)
+        _check_total(list(named.values()), latency_s, self._parts)
         return _profile(self._gathered(named, model, self._parts))
 
     def _gathered(self, named: Mapping[str, float], model: Floats | None, parts: Parts) -> Floats:

@@ -21,7 +21,7 @@ from hwsim.placing import Scores
 from hwsim.problem import Mapping16, Problem
 from policies.network import LINEAR, NetworkConfig
 from policies.ranker import Rankers
-from policies.shipped import network, rules
+from policies.shipped import ShippedNetwork, network, rules
 from policies.weight_vector import Weights
 from workloads.errors import InputError
 
@@ -158,6 +158,33 @@ def place(
     if steps is None:
         steps = usual_steps(problem) if policy is None else 0
     return improved(problem, ranked, steps) if isinstance(problem, HasFamily) else ranked
+
+
+def profile_reader(problem: Problem) -> ShippedNetwork:
+    """The network that ships and reads profiles. InputError if there is none for the problem."""
+    found = None
+    if isinstance(problem, HasPlacer) and problem.placer.profile_names:
+        names = problem.placer.feature_names + problem.placer.profile_names
+        found = network(names, len(problem.space.heads))
+    if found is None:
+        raise InputError(
+            "--profile: expected a problem for which a network ships that reads profiles, such as nnpi, found"
+            f" {problem.about.name}"
+        )
+    return found
+
+
+def place_after(
+    problem: Problem, reader: ShippedNetwork, mapping: Mapping16, profile: NDArray[np.float32]
+) -> Placed:
+    """What a network places that has read the profile float32 [P] of a mapping int16 [N, H].
+
+    No model is asked: a profile is read because the chip file may be wrong.
+    """
+    assert isinstance(problem, HasPlacer)
+    places = policy_fit.places_of(problem).with_features(problem.placer.of_profile(mapping, profile))
+    placed = problem.placer.place(*reader.rankers.scores(reader.weights[None], places))[0]
+    return Placed(placed, "the network that reads profiles", 1, None)
 
 
 def usual_steps(problem: Problem) -> int:

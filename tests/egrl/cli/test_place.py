@@ -15,6 +15,7 @@ from commands import refuse
 import onnx_models
 from egrl.cli.main import main
 from egrl.core import mapping_file
+from egrl.measure import profile_file
 from egrl.methods.placed import (
     SAMPLES,
     STEPS,
@@ -327,3 +328,89 @@ def test_the_shipped_network_is_what_a_saved_policy_of_it_places(tmp_path):
     save_policy(path, stored.weights, stored.metadata)
     placed = place(subject, path, judged=False)
     np.testing.assert_array_equal(placed.mapping, placed_by_network(subject)[0])
+
+
+def times_of(problem: NnpiProblem, mapping: np.ndarray, slower: float = 1.0) -> dict[str, float]:
+    """Seconds by op of a mapping, as the chip's own model has them; ops with weights so many times slower."""
+    took = problem.evaluate(mapping[None], np.zeros(1, np.uint64)).parts
+    assert took is not None
+    factor = np.where(problem.space.size_bytes[:, 0] > 0, slower, 1.0)
+    return dict(zip(problem.space.nodes, (took[0] * factor).tolist(), strict=True))
+
+
+def written(path: Path, document: Any) -> str:
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return str(path)
+
+
+def test_a_profile_is_read_and_no_model_asked(tmp_path, said, capsys):
+    problem = problem_of("resnet50")
+    baseline = problem.baseline.mapping
+    mappings = []
+    for number, slower in enumerate((1.0, 3.0)):
+        profile = written(tmp_path / "p.json", {"op_seconds": times_of(problem, baseline, slower)})
+        out = tmp_path / f"{number}.json"
+        document = said("place", "resnet50", "--profile", profile, "-o", str(out))
+        assert document["source"] == "the network that reads profiles"
+        assert "speedup" not in document
+        mappings.append(mapping_file.read(str(out), problem))
+        assert problem.judge(mappings[-1]) == []
+    assert not np.array_equal(*mappings)
+    assert main(["place", "resnet50", "--profile", profile]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("measure it: ")
+
+
+def test_a_profile_is_of_the_mapping_in_its_file_else_of_the_baseline(tmp_path):
+    problem = problem_of("resnet18")
+    other = placed_by_rules(problem)[0]
+    rows = mapping_file.names_of(problem, other)
+    seconds = {"op_seconds": times_of(problem, other), "latency_s": [1.0, 2.0], "id": 7}
+    mapping, profile = profile_file.read(written(tmp_path / "a.json", {**seconds, "mapping": rows}), problem)
+    assert np.array_equal(mapping, other)
+    took = problem.evaluate(other[None], np.zeros(1, np.uint64)).parts
+    np.testing.assert_allclose(profile, took[0], rtol=1e-4)
+    mapping, _ = profile_file.read(written(tmp_path / "b.json", seconds), problem)
+    assert np.array_equal(mapping, problem.baseline.mapping)
+    compiler = tmp_path / "compiler.json"
+    compiler.write_text(mapping_file.dumps(problem, other), encoding="utf-8")
+    mapping, _ = profile_file.read(
+        str(tmp_path / "b.json"), build_problem("nnpi", "resnet18", "", (), str(compiler))
+    )
+    assert np.array_equal(mapping, other)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "p.json: op_seconds: expected the seconds of each op by name, found none"),
+        ({"op_seconds": {}}, "p.json: op_seconds: expected seconds of ops of alexnet, found none"),
+        ({"op_seconds": {"conv1": -1.0}}, "p.json: op_seconds: expected 0 or more seconds for conv1"),
+        ({"op_seconds": [1.0]}, "p.json: op_seconds: expected a list of"),
+        ({"op_seconds": 3}, "p.json: op_seconds: expected a list or a table, found"),
+        (
+            {"op_seconds": {"conv1": 1.0}, "mapping": 3},
+            "p.json: mapping: expected a list of nodes, found int",
+        ),
+        ({"op_seconds": {"conv1": 1.0}, "mapping": [3]}, "p.json: mapping[0]: expected a node"),
+        ({"op_seconds": {"conv1": 1.0}, "latency_s": 0.1}, "p.json: op_seconds: expected a sum of at most"),
+        ([], "p.json: expected"),
+    ],
+)
+def test_a_file_that_is_no_profile_is_refused(capsys, tmp_path, document, message):
+    refuse(capsys, ["place", "alexnet", "--profile", written(tmp_path / "p.json", document)], message)
+
+
+def test_a_profile_goes_with_neither_a_policy_nor_steps_nor_another_problem(capsys, tmp_path):
+    profile = written(tmp_path / "p.json", {"op_seconds": {"conv1": 1.0}})
+    refuse(capsys, ["place", "alexnet", "--profile", profile, "--steps", "3"], "--profile leaves out")
+    refuse(
+        capsys,
+        ["place", "alexnet", "--profile", profile, "--policy", "x"],
+        "--policy and --profile: expected one",
+    )
+    refuse(
+        capsys,
+        ["place", "conv_lstm", "--problem", "mcm", "--profile", profile],
+        "--profile: expected a problem",
+    )
+    refuse(capsys, ["place", "alexnet", "--profile", str(tmp_path / "none.json")], "No such file")
