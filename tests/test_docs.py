@@ -149,6 +149,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     onnx_models.tiny(folder / "model.onnx", x=[1, 3, 8, 8])
     chosen = build_problem("nnpi", str(folder / "model.onnx"), "npu", [], "")
     (folder / "compiler.csv").write_bytes(mapping_file.dumps(chosen, chosen.baseline.mapping).encode())
+    times = dict.fromkeys(chosen.space.nodes, 1e-6)
+    (folder / "times.json").write_text(json.dumps({"op_seconds": times}), encoding="utf-8")
     shutil.copytree(ROOT / "examples", folder / "examples")
     before, path = Path.cwd(), os.environ["PATH"]
     os.chdir(folder)
