@@ -30,6 +30,27 @@ class Mutant(NamedTuple):
 
 MUTANTS = (
     Mutant(
+        "what an op waited is not seen in a profile",
+        "hwsim/nnpi/profile_features.py",
+        "np.maximum(took - compute, 0.0), 0.0)",
+        "np.maximum(took - took, 0.0), 0.0)",
+        "tests/hwsim/nnpi/test_profile_features.py",
+    ),
+    Mutant(
+        "a learner reads the first profile for ever",
+        "egrl/methods/egrl/rank_learner.py",
+        "self._show(self._seen)\n        self._begun = True",
+        "self._show(self._shown)\n        self._begun = True",
+        "tests/egrl/methods/egrl/test_rank_learner.py",
+    ),
+    Mutant(
+        "a checkpoint forgets which profile its round reads",
+        "egrl/methods/egrl/rank_learner.py",
+        '"shown": list(self._shown)',
+        '"shown": [1.0, None, None]',
+        "tests/egrl/methods/egrl/test_rank_learner.py",
+    ),
+    Mutant(
         "the busiest link is left out of what is annealed on modules",
         "hwsim/mcm/family/improve.py",
         " + (link_s[c] / most) ** POWER",
