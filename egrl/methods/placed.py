@@ -103,28 +103,34 @@ def _modelled(problem: Problem, mappings: Mapping16) -> NDArray[np.float64]:
     return problem.evaluate(mappings, np.zeros(len(mappings), np.uint64)).cost
 
 
-OF_RULES, OF_SHIPPED = 4, 8
-"""Of `--start rules`: mappings of the problem's own rules, and of shipped rankings, where some ship."""
+OF_RULES, OF_NETWORK, OF_SHIPPED = 4, 4, 8
+"""Of `--start rules`: mappings of the problem's own rules, of the shipped network, and of all shipped rankings."""
 
 
 def first_mappings(problem: Problem) -> list[Mapping16]:
     """What `--start rules` measures first, int16 [N, H] each: the baseline and the rules that the problem knows.
 
-    Where rankings ship for it, these are its four best rules and the eight best of what the rankings place, by the
-    problem's own model. InputError if the problem knows no rules.
+    Where rankings ship for it, these are its four best rules, the four best of what the network places, and the best of
+    what the rules that ship place, eight of both together, by the problem's own model: two kinds are wrong less often
+    at the same time. InputError if the problem knows no rules.
     """
     baseline, *of_rules = rules_of(problem)
-    made = np.concatenate([placed_by_network(problem), placed_by_rules(problem)])
-    if not len(made):
+    of_network, shipped = placed_by_network(problem), placed_by_rules(problem)
+    if not len(of_network) and not len(shipped):
         return [baseline, *of_rules]
-    chosen = [baseline]
-    for mappings, count in ((np.stack([baseline, *of_rules]), OF_RULES), (made, OF_SHIPPED)):
-        cost = _modelled(problem, mappings)
-        known = {mapping.tobytes() for mapping in chosen}
-        best = [mappings[row] for row in np.argsort(cost, kind="stable")]
-        fresh = {mapping.tobytes(): mapping for mapping in best if mapping.tobytes() not in known}
-        chosen += list(fresh.values())[:count]
-    return chosen
+    chosen = [baseline, *_fastest(problem, np.stack([baseline, *of_rules]), [baseline], OF_RULES)]
+    placed = _fastest(problem, of_network, chosen, OF_NETWORK)
+    return [*chosen, *placed, *_fastest(problem, shipped, [*chosen, *placed], OF_SHIPPED - len(placed))]
+
+
+def _fastest(problem: Problem, mappings: Mapping16, known: list[Mapping16], count: int) -> list[Mapping16]:
+    """The first different ones of mappings [B, N, H] by the problem's model that are not known, at most so many."""
+    seen, found = {mapping.tobytes() for mapping in known}, []
+    for row in np.argsort(_modelled(problem, mappings), kind="stable") if len(mappings) else ():
+        if len(found) < count and mappings[row].tobytes() not in seen:
+            seen.add(mappings[row].tobytes())
+            found.append(mappings[row])
+    return found
 
 
 def place(
