@@ -19,10 +19,13 @@ reads none, and one of what a local search on the chip file finds.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +37,7 @@ from egrl.methods.policy_fit import places_of
 from egrl.methods.rank.config import RankConfig, ScoreGradientConfig
 from egrl.methods.rank.gradient import ScoreGradient, regret
 from egrl.reproduction import interval_cell, paired
+from hwsim.nearest import Costs, nearest_by
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.latency import latencies, profiles
@@ -41,7 +45,7 @@ from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.placer import DEFAULT_RULE, RULES, compile_map
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.profile_features import PROFILE_NAMES
-from hwsim.nnpi.tables import Tables
+from hwsim.nnpi.tables import Tables, rectify
 from hwsim.placing import Placer
 from hwsim.problem import Mapping16
 from policies.network import CONTEXT, NetworkConfig
@@ -307,10 +311,33 @@ def _marks(gained: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 
 
 def _local(board: Board, plain: Weights) -> float:
-    """Log speedup of what a local search on the chip file's model makes of the network's own mapping."""
+    """Log speedup of what a local search on the chip file's model makes of the network's own mapping.
+
+    What differs from the compiler's mapping and gains nothing by that model is undone, as `egrl place` does.
+    """
     own = own_mapping(plain, board.blank(), board)
     found, _ = anneal(board.tables, own, steps=LOCAL, key=1, restarts=1)
+    found = nearest_by(_Modelled(board), found, memories=True)
     return -float(np.log(board.costs(found[None])[0]))
+
+
+class _Modelled(Costs):
+    """Costs by the chip file of a board, for `hwsim.nearest`."""
+
+    def __init__(self, board: Board) -> None:
+        tables = board.tables
+        size = np.stack([tables.weight_bytes, tables.activation_bytes], axis=1)
+        choices = np.full(size.shape, len(tables.capacity_bytes))
+        space = SimpleNamespace(live=board.rule >= 0, size_bytes=size, num_choices=choices)
+        baseline = SimpleNamespace(mapping=board.rule)
+        self.problem: Any = SimpleNamespace(space=space, baseline=baseline)
+        self.calls, self.limit, self._tables = 0, sys.maxsize, tables
+
+    def __call__(self, mapping: Mapping16) -> tuple[Mapping16, NDArray[np.float64]]:
+        """See `Costs`."""
+        self.calls += len(mapping)
+        runs = rectify(self._tables, np.ascontiguousarray(mapping))[0]
+        return runs, _seconds(self._tables, runs)
 
 
 def _reach(board: Board) -> float:

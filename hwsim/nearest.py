@@ -165,12 +165,17 @@ def nearest(problem: Problem, mapping: Mapping16) -> Mapping16:
     if unsuitable(problem):
         return mapping
     costs = Costs(problem, max(WORK // len(problem.space.nodes), LEAST_EVALS))
+    return nearest_by(costs, mapping, problem.about.place == "memory")
+
+
+def nearest_by(costs: Costs, mapping: Mapping16, memories: bool) -> Mapping16:
+    """As `nearest`, by these costs; `memories`: a choice is a memory, of which later ones are faster."""
     cost = costs.of(mapping)
     if not math.isfinite(cost):
         return mapping
     least, most = cost * (1 - EQUAL), cost * (1 + EQUAL)
     found = undone(costs, mapping, least, most)
-    return _faster(costs, found, least, most) if problem.about.place == "memory" else found
+    return _faster(costs, found, least, most) if memories else found
 
 
 def _faster(costs: Costs, mapping: Mapping16, least: float, most: float) -> Mapping16:

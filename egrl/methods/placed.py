@@ -17,6 +17,7 @@ from egrl.methods import policy_fit
 from egrl.methods.players import Policies
 from hwsim.capabilities import HasPlacer
 from hwsim.family import HasFamily, Model
+from hwsim.nearest import nearest
 from hwsim.placing import Scores
 from hwsim.problem import Mapping16, Problem
 from policies.network import LINEAR, NetworkConfig
@@ -139,8 +140,9 @@ def place(
     """The best mapping of the shipped network and rules and of the problem's own heuristics, or that of a saved policy.
 
     If `judged`, the problem's model chooses, the baseline is kept where nothing is faster, and `steps` of local search
-    on the model follow (None: `usual_steps`, none after a policy). If not, no model is asked: the mapping is that of
-    the policy, or of the network (of the first shipped rule where no network ships).
+    on the model follow (None: `usual_steps`, none after a policy). What differs from the baseline and gains nothing is
+    undone, which matters where the model is wrong. If not, no model is asked: the mapping is that of the policy, or of
+    the network (of the first shipped rule where no network ships).
 
     Raises:
         InputError: the problem places nothing by rank, no rules ship for it, or the policy does not fit.
@@ -163,7 +165,8 @@ def place(
         ranked = Placed(problem.baseline.mapping, "baseline", len(made), 1.0, 1.0)
     if steps is None:
         steps = usual_steps(problem) if policy is None else 0
-    return improved(problem, ranked, steps) if isinstance(problem, HasFamily) else ranked
+    found = improved(problem, ranked, steps) if isinstance(problem, HasFamily) else ranked
+    return replace(found, mapping=nearest(problem, found.mapping))
 
 
 def profile_reader(problem: Problem) -> ShippedNetwork:
