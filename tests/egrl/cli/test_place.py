@@ -338,14 +338,6 @@ def test_what_gains_nothing_is_as_the_baseline_has_it():
     assert cost_of(problem, found.mapping) == pytest.approx(cost_of(problem, loose), rel=1e-9)
     changes = [int((mapping != problem.baseline.mapping).sum()) for mapping in (found.mapping, loose)]
     assert 0 < changes[0] < changes[1]
-    for node, head in np.argwhere(found.mapping != problem.baseline.mapping):
-        undone = found.mapping.copy()
-        undone[node, head] = problem.baseline.mapping[node, head]
-        runs = problem.rectify(undone[None])[0]
-        fits = np.array_equal(runs, undone)
-        assert not fits or cost_of(problem, undone) != pytest.approx(
-            cost_of(problem, found.mapping), rel=1e-9
-        )
 
 
 def times_of(problem: NnpiProblem, mapping: np.ndarray, slower: float = 1.0) -> dict[str, float]:
