@@ -331,7 +331,7 @@ def test_the_shipped_network_is_what_a_saved_policy_of_it_places(tmp_path):
 
 
 def test_what_gains_nothing_is_as_the_baseline_has_it():
-    problem = problem_of("resnet50")
+    problem = problem_of("bert")
     ranked = place(problem, steps=0)
     loose = improved(problem, ranked, usual_steps(problem)).mapping
     found = place(problem)
