@@ -232,7 +232,10 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
             raise InputError(
                 f"--start exact: expected a problem with a model to solve, found {problem.about.name} without one"
             )
-        return problem.solve(options.exact_seconds, options.seed).mapping
+        from hwsim.nearest import nearest
+
+        # The model may be wrong: on a board, a tensor that it left in a slow memory for nothing may cost a lot.
+        return nearest(problem, problem.solve(options.exact_seconds, options.seed).mapping)
     if not Path(options.start).exists():
         raise InputError(
             f"--start: expected {', '.join(STARTS)} or a mapping file (best_mapping.json), found no such file as"

@@ -13,6 +13,7 @@ from egrl import api
 from egrl.cli.main import main
 from egrl.cli.proving import certificate_text
 from egrl.core import mapping_file
+from egrl.methods.placed import place
 from egrl.runs.text import reward_up
 from hwsim.capabilities import Solution
 from hwsim.nnpi.best_known import BOUNDS, best_known, proved, record_bound
@@ -127,6 +128,38 @@ def test_a_run_can_start_from_the_exact_solution_and_be_resumed(tmp_path):
     assert (out / "start_mapping.json").exists()
     assert main(["run", "--resume", str(out), "--gens", "2", "--quiet"]) == 0
     assert summary(out)["start"] == "exact"
+
+
+def test_a_start_from_the_exact_solution_leaves_what_gains_nothing_as_it_was(tmp_path, monkeypatch):
+    problem, out = NnpiProblem(load("alexnet"), load_chip("nnpi")), tmp_path / "r"
+    best = place(problem).mapping
+    model_s, loose = problem.model_cost(best), best
+    for node, head in np.argwhere((best == problem.baseline.mapping) & (best > 0)):
+        slower = loose.copy()
+        slower[node, head] -= 1
+        if problem.model_cost(slower) == model_s and np.array_equal(problem.rectify(slower[None])[0], slower):
+            loose = slower
+    assert not np.array_equal(loose, best)
+    monkeypatch.setattr(
+        NnpiProblem, "solve", lambda self, *_: Solution(loose, model_s, Bound(model_s, np.inf, "", 0.0))
+    )
+    argv = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--start",
+        "exact",
+        "--method",
+        "random",
+        "--evals",
+        "2",
+        "--quiet",
+    ]
+    assert main([*argv, "--out", str(out)]) == 0
+    found = mapping_file.read(str(out / "start_mapping.json"), problem)
+    changes = [int((mapping != problem.baseline.mapping).sum()) for mapping in (found, loose)]
+    assert changes[0] < changes[1]
+    assert problem.model_cost(found) == pytest.approx(model_s, rel=1e-9)
 
 
 @pytest.mark.slow
