@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from benchmarks.kinds.kind import WIDTH, Net, difference, train
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
+from egrl_training import memory_limit
 from egrl_training.pytorch.backend import PlannedBackend
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.partition import Cut
@@ -95,3 +98,25 @@ def test_gradients_and_buffers_are_those_of_eager_mode(net: type[Net], kept: int
 def test_inductor_changes_the_buffer_itself_in_both_passes() -> None:
     found = _trained(_ChangedInBothPasses, "inductor", 1)
     assert difference(found, _trained(_ChangedInBothPasses, "inductor", None)) < 1e-7
+
+
+class _DropoutInACheckpoint(Net):
+    """Is left to PyTorch's partitioner where sizes are not fixed."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        def part(h: Tensor) -> Tensor:
+            return F.dropout(self.a(F.dropout(h, 0.3)), 0.5)
+
+        return self.end(checkpoint(part, self.a(x), use_reentrant=False))
+
+
+def test_draws_in_a_checkpoint_are_saved_where_pytorch_cuts_the_graph() -> None:
+    def trained(compiled: bool) -> list[Tensor]:
+        torch.manual_seed(0)
+        with memory_limit(fraction=1.0, quiet=True):
+            return train(
+                _DropoutInACheckpoint().double(),
+                lambda net: torch.compile(net, backend="aot_eager", dynamic=True) if compiled else net,
+            )
+
+    assert difference(trained(True), trained(False)) < 1e-9

@@ -270,4 +270,6 @@ def never_recompute(module: fx.GraphModule, forward_outputs: int, parameters: Se
     for node in module.graph.nodes:
         known = isinstance(node.target, torch._ops.OpOverload) and not is_mutable(node)
         if known and (not returns_the_same(node) or reads(node, gone)):
-            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+            # of several results each is saved, whatever a checkpoint says of it
+            for each in (node, *filter(is_item, node.users)):
+                each.meta["recompute"] = CheckpointPolicy.MUST_SAVE

@@ -89,7 +89,9 @@ def _state_put_back(each: Any) -> Callable[[], object] | None:
     """What gives a generator of random numbers, or the module that has one, its state again; None for others."""
     if each is random or isinstance(each, random.Random):
         return partial(each.setstate, each.getstate())
-    if each is np.random or isinstance(each, np.random.RandomState | torch.Generator):
+    if each is np.random or isinstance(each, np.random.RandomState):
+        return partial(each.set_state, each.get_state())
+    if isinstance(each, torch.Generator):
         return partial(each.set_state, each.get_state())
     if isinstance(each, np.random.Generator):
         return partial(setattr, each.bit_generator, "state", each.bit_generator.state)
