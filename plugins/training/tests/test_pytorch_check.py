@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
+import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, fx, nn
@@ -168,6 +171,81 @@ class Agent:
             self.generator.get_state(),
         ]
         return copy.deepcopy([*held, self.steps, list(self.recent)])
+
+
+class Keeper(nn.Module):
+    """Holds what its step changes in attributes, in what these hold, and in hooks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.hooked = nn.Sequential(nn.Linear(8, 8)), [0]
+        self.agent, self.hidden = Agent(), [nn.BatchNorm1d(8)]
+        self.draws = [np.random.default_rng(0), np.random.RandomState(0), random.Random(0)]
+        self.queue, self.numbers, self.within = deque([1], maxlen=2), np.zeros(3), {"seen": [[0]]}
+        self.body[0].within = [[0]]
+        self.body[0].register_forward_hook(lambda *given: self.hooked.append(1))
+        self.body[0].weight.register_hook(lambda gradient: self.hooked.append(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = float(sum(each.random() for each in self.draws))
+        self.queue.append(2)
+        self.numbers += 1
+        self.within["seen"][0].append(1)
+        self.body[0].within[0].append(1)
+        self.agent.step(x)
+        self.hidden[0](x)
+        return self.body(x * scale).square().mean()
+
+    def state(self) -> str:
+        """Text of all that changes."""
+        counts = self.hooked, self.queue, self.numbers, self.within, self.body[0].within
+        drawn = [each.random() for each in copy.deepcopy(self.draws)]
+        return str((counts, drawn, self.agent.state(), self.hidden[0].state_dict()))
+
+
+def test_what_modules_hold_and_hooks_change_is_put_back() -> None:
+    keeper = Keeper()
+    before = keeper.state()
+    with put_back(reached(keeper)):
+        keeper(torch.randn(4, 8)).backward()
+        assert len(keeper.hooked) == 3
+        assert keeper.state() != before
+    assert keeper.state() == before
+
+
+def test_a_step_that_may_read_an_iterator_is_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    weight, scales = nn.Parameter(torch.ones(8)), itertools.count(1)
+    with training.memory_limit(fraction=1.0, check=True, quiet=True):
+        step = torch.compile(lambda x: (x * weight).sin().sin().sum() * next(scales), backend="aot_eager")
+    x = torch.ones(8)
+    assert [float(step(x).detach()) for _ in range(2)] == pytest.approx(
+        [float(x.sin().sin().sum()) * n for n in (1, 2)]
+    )
+    assert (
+        "check: nothing is compared: what a count has given cannot be taken back" in capsys.readouterr().err
+    )
+
+
+def test_a_checked_step_takes_views_of_one_input_and_several_backward_passes() -> None:
+    weight = nn.Parameter(torch.ones(8))
+
+    def loss(x: Tensor, part: Tensor) -> Tensor:
+        y = (x.clone() * weight).sin()
+        part.add_(y.detach()[2:].cos())
+        return (y.sin() + x.sum()).sum()
+
+    def trained(function: Callable[..., Tensor]) -> list[Tensor]:
+        x, weight.grad = torch.ones(6, 8), None
+        value = function(x, x[2:])
+        value.backward(retain_graph=True)
+        value.backward()
+        assert weight.grad is not None
+        return [value.detach(), weight.grad, x]
+
+    with training.memory_limit(fraction=1.0, check=True, quiet=True):
+        step = torch.compile(loss, backend="aot_eager")
+    for ours, wanted in zip(trained(step), trained(loss), strict=True):
+        assert torch.allclose(ours, wanted)
 
 
 @pytest.mark.parametrize("earlier", [0, 1])

@@ -19,10 +19,11 @@ import egrl_training
 from benchmarks import training_fits
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 from egrl.cli.main import cli, main
+from egrl_training.pytorch import scratch
 from egrl_training.pytorch.capture import capture_joint
 from egrl_training.pytorch.estimates import Rates, estimated, flops_of
 from egrl_training.pytorch.fit_report import ALL, LEAST, THEIRS, WITHIN
-from egrl_training.pytorch.fit_steps import FitSteps
+from egrl_training.pytorch.fit_steps import FitSteps, _trained
 from egrl_training.pytorch.no_data import batch_of, with_batch, without_data
 from egrl_training.pytorch.optimizers import optimizer_bytes
 from egrl_training.pytorch.peak import peak_of
@@ -385,3 +386,94 @@ def test_pytorchs_plan_is_what_its_partitioner_saves() -> None:
     passes = simulate(found.tables, np.stack([plans[THEIRS], plans[ALL]]))[1]
     assert passes[0] == pytest.approx(peak, rel=0.01)
     assert passes[0] < 0.97 * passes[1]
+
+
+def test_an_optimizer_steps_in_the_order_of_the_modules_whatever_the_step_reads_first() -> None:
+    class Reversed(nn.Module):
+        """Reads its last layer first, and beside others what is largest in another place."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.last, self.middle = nn.Linear(64, 8), nn.Linear(8, 64)
+            self.first = nn.Linear(64, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.middle(self.last(self.first(x))).square().mean()
+
+    model = Reversed()
+    step = FitSteps(lambda x: model(x), [torch.randn(2, 64)], 0, "adamw", RATES, "reversed").given
+    parameters = list(model.parameters())
+    trained = [tuple(each.shape) for each in _trained(step.joint)]
+    assert sorted(trained) == sorted(tuple(each.shape) for each in parameters)
+    assert trained != [tuple(each.shape) for each in parameters]
+    assert step.optimizer == optimizer_bytes(parameters, "adamw")
+    assert step.optimizer.step > optimizer_bytes(_trained(step.joint), "adamw").step
+
+
+def test_inputs_that_share_memory_are_counted_once_at_every_batch() -> None:
+    weight = nn.Parameter(torch.randn(WIDTH, WIDTH))
+
+    def loss(x: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        return (x @ weight - wanted).square().mean()
+
+    whole = torch.randn(100, 2 * WIDTH)
+    inputs = (whole[:, :WIDTH], whole[:, WIDTH:])
+    steps = FitSteps(loss, inputs, 0, "none", RATES, "loss")
+    for batch in (100, 200, 7):
+        given = [value.size_bytes for value in steps.at(batch).joint.step.values if value.role]
+        assert sorted(given) == sorted([weight.nbytes, batch * 2 * WIDTH * 4, 0, 4])
+    tokens = torch.zeros(4, 9, dtype=torch.int64)
+    before, after = with_batch((tokens[:, :-1], tokens[:, 1:]), 0, 6)
+    assert before.untyped_storage()._cdata == after.untyped_storage()._cdata
+    assert before.untyped_storage().nbytes() == 6 * 9 * 8
+    apart = with_batch((tokens[:, :-1], tokens[:2]), 0, 6)
+    assert apart[0].untyped_storage()._cdata != apart[1].untyped_storage()._cdata
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (
+            lambda y: y,
+            r"loss: expected a function that returns a loss, one number, found results of the shapes \[6, 4\]",
+        ),
+        (lambda y: y.detach(), "loss: expected a step with a backward pass that can be planned, found none"),
+        (lambda y: y[y > 0].sum(), "loss: .*, found none: sizes are not fixed"),
+    ],
+)
+def test_a_step_without_a_loss_or_a_plan_is_one_line_with_the_reason(returned: Any, said: str) -> None:
+    with without_data():
+        weight, x = nn.Parameter(torch.randn(8, 4)), torch.randn(6, 8)
+    with pytest.raises(InputError, match=said) as caught:
+        egrl_training.fits(lambda x: returned(x @ weight), [x], "2 MiB", rates=RATES, name="loss")
+    assert "\n" not in str(caught.value)
+
+
+ORDERS = (torch.contiguous_format, torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "window", "lies"),
+    [
+        *((each, 1, 3, lies) for each in ((3, 16), (8, 24), (12, 16), (64, 64)) for lies in ORDERS),
+        ((64, 64), 64, 7, torch.channels_last),
+    ],
+)
+def test_scratch_of_a_convolution_is_what_its_kernels_take(
+    channels: tuple[int, int], groups: int, window: int, lies: torch.memory_format
+) -> None:
+    """Within small blocks that each thread keeps."""
+    image = torch.randn(4, channels[0], 16, 16).to(memory_format=lies)
+    weight, bias = torch.randn(channels[1], channels[0] // groups, window, window), torch.randn(channels[1])
+    settings = [1, 1], [window // 2] * 2, [1, 1], False, [0, 0], groups
+    result = torch.ops.aten.convolution(image, weight, bias, *settings)
+    forward = image, weight, bias, *settings
+    backward = result, image, weight, [channels[1]], *settings, [True] * 3
+    for expected, call in (
+        (scratch._convolution(*forward), lambda: torch.ops.aten.convolution(*forward)),
+        (scratch._convolution_backward(*backward), lambda: torch.ops.aten.convolution_backward(*backward)),
+    ):
+        made = call()
+        held = sum(each.nbytes for each in (made if isinstance(made, tuple) else (made,)))
+        del made
+        assert expected + held == pytest.approx(peak_of(call, torch.device("cpu")), rel=0.02, abs=16_384)

@@ -20,6 +20,7 @@ from egrl_training.pytorch.inductor_faults import (
     Rewrite,
     copy_old_values,
     give_own_room,
+    mark_given,
     without_faults,
     write_factors_out,
 )
@@ -182,6 +183,26 @@ def test_an_input_that_changes_twice_is_copied_once_before() -> None:
     given = torch.zeros(4, 4), torch.ones(4, 4)
     fx.GraphModule(torch.nn.Module(), graph)(*given)
     assert [float(each[0, 0]) for each in given] == [2.0, 0.0]
+
+
+def test_an_input_that_is_given_back_for_the_backward_pass_to_change_is_no_copy() -> None:
+    """A returned copy, which inductor drops, is one again."""
+    graph = fx.Graph()
+    buffer = graph.placeholder("buffer")
+    buffer.meta["val"] = torch.empty(4, 4, device="meta")
+    kept = graph.call_function(CLONE, (buffer,))
+    graph.call_function(aten.copy_.default, (buffer, graph.call_function(aten.mul.Tensor, (buffer, 2))))
+    graph.output((buffer, kept))
+    mark_given(graph)
+    kept.replace_all_uses_with(buffer)
+    graph.erase_node(kept)
+    copy_old_values(graph)
+    graph.lint()
+    given = torch.ones(4, 4)
+    itself, old = fx.GraphModule(torch.nn.Module(), graph)(given)
+    assert itself is given
+    assert float(given[0, 0]) == 2.0
+    assert float(old[0, 0]) == 1.0
 
 
 @pytest.mark.slow

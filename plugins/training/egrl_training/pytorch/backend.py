@@ -31,6 +31,8 @@ graph_compile: Any = _graph_compile
 BACKENDS = ("inductor", "aot_eager")
 HOST_BACKEND = "aot_eager"
 """The one with which values may be kept on the host: inductor orders ops anew, and copies with them."""
+CUT_BY_PYTORCH = "a graph is not planned, but cut as PyTorch does by itself: "
+"""What a line about such a graph says before the reason."""
 log = logging.getLogger(__name__)
 
 Planner = Callable[[JointGraph], Cut]
@@ -56,7 +58,7 @@ class Partitioner(CustomPartitionerFn):
             meaning.check(forward.graph, backward.graph)
             return forward, backward
         except (UnsupportedGraphError, WrongGraphsError) as reason:
-            self._say(f"{self._name}: a graph is not planned, but cut as PyTorch does by itself: {reason}")
+            self._say(f"{self._name}: {CUT_BY_PYTORCH}{reason}")
             never_recompute(gm, outputs, parameters)
             cut = min_cut_rematerialization_partition(
                 gm, joint_inputs, num_fwd_outputs=outputs, static_lifetime_input_indices=list(parameters)

@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback
 
 from egrl_training.pytorch import step_file
-from egrl_training.pytorch.backend import PlannedBackend
+from egrl_training.pytorch.backend import CUT_BY_PYTORCH, PlannedBackend
 from egrl_training.pytorch.fusion import fused
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.partition import Cut
@@ -21,11 +21,11 @@ from workloads.errors import InputError
 
 
 class _CapturedError(ShortenTraceback):
-    """Ends a compilation when its joint graph is known."""
+    """Ends a compilation when its joint graph is known, or the reason why there is none: nothing runs."""
 
-    def __init__(self, joint: JointGraph) -> None:
+    def __init__(self, joint: JointGraph | None = None, reason: str = "") -> None:
         super().__init__(first_useful_frame=None)
-        self.joint = joint
+        self.joint, self.reason = joint, reason
 
 
 def capture_joint(
@@ -46,22 +46,32 @@ def capture_joint(
     def planner(joint: JointGraph) -> Cut:
         raise _CapturedError(joint)
 
-    planned = PlannedBackend(
-        backend, planner, name or getattr(function, "__qualname__", type(function).__name__), False
-    )
+    def refuse(reason: str) -> None:
+        raise _CapturedError(reason=f": {reason.partition(CUT_BY_PYTORCH)[2] or reason}")
+
+    def has_no_backward_pass(compiled: Any) -> Any:
+        raise _CapturedError
+
+    named = name or getattr(function, "__qualname__", type(function).__name__)
+    planned = PlannedBackend(backend, planner, named, False, refuse, counted=has_no_backward_pass)
     torch._dynamo.reset()
     compiled = torch.compile(function, backend=planned, dynamic=False, fullgraph=True)
+    captured = _CapturedError()
     try:
         compiled(*inputs)
-    except _CapturedError as captured:
-        return captured.joint
+    except _CapturedError as error:
+        captured = error
     except BackendCompilerFailed as error:
-        if isinstance(error.inner_exception, _CapturedError):
-            return error.inner_exception.joint
-        raise
+        if not isinstance(error.inner_exception, _CapturedError):
+            raise
+        captured = error.inner_exception
     finally:
         torch._dynamo.reset()
-    raise InputError(f"{planned.name}: expected a step with a backward pass that can be planned, found none")
+    if captured.joint is None:
+        raise InputError(
+            f"{named}: expected a step with a backward pass that can be planned, found none{captured.reason}"
+        )
+    return captured.joint
 
 
 def capture(

@@ -16,7 +16,7 @@ import torch._inductor.config as _inductor
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from egrl_training.pytorch.put_back import put_back
+from egrl_training.pytorch.put_back import passing, put_back
 from egrl_training.pytorch.reached import modules_among, reached
 
 inductor: Any = _inductor
@@ -46,7 +46,14 @@ def checked(
         if waiting and torch.is_grad_enabled():
             waiting.clear()
             same = backend != "inductor" or bool(inductor.fallback_random)
-            hold(model, called, plain, reached(model, args, kwargs), args, kwargs, same, say)
+            used = reached(model, args, kwargs)
+            if (iterator := passing(used)) is not None:
+                say(
+                    f"check: nothing is compared: what a {type(iterator).__name__} has given cannot be taken back"
+                )
+                return
+            retain = backend != "inductor"  # whose code writes over what it reads for the last time
+            hold(model, called, plain, used, args, kwargs, same, say, retain)
 
     if isinstance(compiled, nn.Module):
         compiled.register_forward_pre_hook(
@@ -71,6 +78,7 @@ def hold(
     kwargs: dict[str, Any],
     same_chance: bool,
     say: Callable[[str], object],
+    retain: bool = False,
 ) -> None:
     """Compare a compiled function with the function itself, once.
 
@@ -82,6 +90,7 @@ def hold(
         args, kwargs: what it is called with; left as they are.
         same_chance: the compiled function draws the random numbers of eager mode.
         say: gets a line about what PyTorch does by itself, and about what cannot be compared.
+        retain: the backward pass may follow more than once (`retain_graph=True`).
 
     Raises:
         WrongStepError: a result, gradient, buffer or random state differs by more than plain `torch.compile` does.
@@ -91,7 +100,7 @@ def hold(
 
     def run(called: Callable[..., Any]) -> dict[str, Tensor]:
         with put_back(used):
-            return _outcome(called, modules, args, kwargs)
+            return _outcome(called, modules, args, kwargs, retain)
 
     before = torch.get_rng_state()
     wanted = run(function)
@@ -117,9 +126,16 @@ def hold(
 
 
 def _outcome(
-    called: Callable[..., Any], modules: Sequence[nn.Module], args: Sequence[Any], kwargs: dict[str, Any]
+    called: Callable[..., Any],
+    modules: Sequence[nn.Module],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    retain: bool = False,
 ) -> dict[str, Tensor]:
-    """Results, gradients, what is given, parameters, buffers and the random state after a step, all copied."""
+    """Results, gradients, what is given, parameters, buffers and the random state after a step, all copied.
+
+    PyTorch compiles the backward pass at its first run: with `retain` so that it may run again.
+    """
     args, kwargs = _copied((args, kwargs))
     inputs = _tensors((args, kwargs))
     result = called(*args, **kwargs)
@@ -132,7 +148,9 @@ def _outcome(
     roots = [each for each in results if each.requires_grad]
     if roots and sources:
         ones = [torch.ones_like(each) for each in roots]
-        gradients = torch.autograd.grad(roots, list(sources.values()), ones, allow_unused=True)
+        gradients = torch.autograd.grad(
+            roots, list(sources.values()), ones, retain_graph=retain, allow_unused=True
+        )
         found |= {name: each for name, each in zip(sources, gradients, strict=True) if each is not None}
     found |= parameters | dict(_named(modules, "buffers"))
     left = ((f"the gradient that the step left of {name}", each.grad) for name, each in parameters.items())
@@ -190,6 +208,10 @@ def _copied(tree: Any) -> Any:
                 shared = storages.setdefault(storage.data_ptr(), storage.clone())
                 made: Any = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
                 made.set_(shared, tensor.storage_offset(), tensor.shape, tensor.stride())
+                base = tensor._base
+                if base is not None and not (base.requires_grad or tensor.requires_grad):
+                    # PyTorch compiles changes of inputs that share memory only if they are views
+                    made = copy(base).as_strided(made.shape, made.stride(), made.storage_offset())
             else:
                 made = tensor.detach().clone()
             copies[id(tensor)] = made.requires_grad_(tensor.requires_grad)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,7 @@ from egrl_training.pytorch.fusion import fused
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.no_data import batch_of, with_batch
 from egrl_training.pytorch.optimizers import OptimizerBytes, optimizer_bytes
+from egrl_training.pytorch.reached import modules_of
 from egrl_training.pytorch.theirs import kept_by_pytorch
 from egrl_training.pytorch.writes import partitioners
 from egrl_training.simulator.simulate import KEEP, simulate
@@ -145,8 +147,9 @@ class FitSteps:
                 f"{self._name}: expected a step that torch.compile captures as one graph, found"
                 f" {type(cause).__name__}: {excerpt(str(cause))}"
             ) from error
+        _check_loss(joint)
         joint = estimated(joint, self._rates)
-        optimizer = optimizer_bytes(_trained(joint), self._optimizer)
+        optimizer = optimizer_bytes(_in_order(_trained(joint), self._function), self._optimizer)
         theirs = functools.cache(functools.partial(_their_names, joint))
         compiled = None
         if self.backend == "inductor":
@@ -172,6 +175,41 @@ def _cause(error: BaseException) -> BaseException:
     while isinstance(found, TorchDynamoException):
         found = found.__cause__ or found.__context__
     return found or error
+
+
+def _check_loss(joint: JointGraph) -> None:
+    """InputError if the step returns no number that depends on parameters: what else its loss takes is not known."""
+    shapes = [
+        tuple(node.meta["val"].shape)
+        for node, value in zip(joint.values, joint.step.values, strict=True)
+        if value.role == "tangent"
+    ]
+    if not any(math.prod(shape) == 1 for shape in shapes):
+        raise InputError(
+            f"{joint.step.name}: expected a function that returns a loss, one number, found results of the shapes"
+            f" {', '.join(str(list(shape)) for shape in shapes)}"
+        )
+
+
+def _in_order(trained: Sequence[torch.Tensor], function: Callable[..., Any]) -> list[torch.Tensor]:
+    """Parameters in the order of their modules, in which optimizers step; those of no module come last.
+
+    What a step takes depends on which parameters it takes one after the other.
+    """
+    there = [each for module in modules_of(function) for each in module.parameters() if each.requires_grad]
+    places: dict[Any, list[int]] = {}
+    for place, parameter in enumerate(there):
+        places.setdefault(_like(parameter), []).append(place)
+    placed = []
+    for each in trained:
+        left = places.get(_like(each))
+        placed.append(left.pop(0) if left else len(there))
+    return [trained[number] for number in sorted(range(len(trained)), key=placed.__getitem__)]
+
+
+def _like(parameter: torch.Tensor) -> tuple[Any, ...]:
+    """What equals for parameters that take the same."""
+    return tuple(parameter.shape), parameter.dtype
 
 
 def _their_names(joint: JointGraph) -> frozenset[str]:

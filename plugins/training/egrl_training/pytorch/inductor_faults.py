@@ -64,7 +64,7 @@ _WRITES_OVER = _CUSTOM | frozenset(
 def without_faults(options: dict[str, Any]) -> dict[str, Any]:
     """Options of inductor, with which it makes none of these faults."""
     passes: dict[str, Any] = {
-        "post_grad_custom_pre_pass": Rewrite(write_factors_out),
+        "post_grad_custom_pre_pass": Rewrite(write_factors_out, mark_given),
         "post_grad_custom_post_pass": Rewrite(copy_old_values, give_own_room),
     }
     for name, added in passes.items():
@@ -101,6 +101,16 @@ def write_factors_out(graph: fx.Graph) -> None:
             node.args, node.kwargs = (x, product), {}
 
 
+def mark_given(graph: fx.Graph) -> None:
+    """Mark which results are inputs as they are, before inductor drops copies: the backward pass writes to these."""
+    for output in graph.find_nodes(op="output"):
+        results: Any = output.args[0]
+        output.meta[GIVEN] = [isinstance(each, fx.Node) and each.op == "placeholder" for each in results]
+
+
+GIVEN = "egrl_given"
+
+
 def copy_old_values(graph: fx.Graph) -> None:
     """Copy what is read of an input after it has changed, before it does."""
     order = {
@@ -115,7 +125,7 @@ def copy_old_values(graph: fx.Graph) -> None:
                 with graph.inserting_before(change):
                     old = _copy_of(graph, shown)
                 for user in late:
-                    user.replace_input_with(shown, old)
+                    _read_instead(user, shown, old)
 
 
 def give_own_room(graph: fx.Graph) -> None:
@@ -166,6 +176,16 @@ def _views(buffer: fx.Node) -> Iterator[fx.Node]:
     for user in list(buffer.users):
         if buffer in user.all_input_nodes and (viewed(user) is not None or is_item(user)):
             yield from _views(user)
+
+
+def _read_instead(user: fx.Node, shown: fx.Node, old: fx.Node) -> None:
+    """Let an op read a copy; and who runs the graph, but for what is given back as it is."""
+    if user.op != "output":
+        user.replace_input_with(shown, old)
+        return
+    results: Any = user.args[0]
+    pairs = zip(results, user.meta.get(GIVEN) or [False] * len(results), strict=True)
+    user.args = (tuple(old if each is shown and not given else each for each, given in pairs),)
 
 
 def _reads(user: fx.Node, shown: fx.Node) -> bool:

@@ -112,6 +112,7 @@ class _Reader:
         self._values: list[Value] = []
         self._nodes: list[fx.Node] = []
         self._number: dict[fx.Node, int] = {}
+        self._given: set[int] = set()
 
     def read(self, name: str) -> JointGraph:
         for node in self._module.graph.find_nodes(op="placeholder"):
@@ -195,10 +196,22 @@ class _Reader:
 
     def _add(self, node: fx.Node, base: int, role: str) -> int:
         size = 0 if base != OWNER else _size_bytes(node)
+        if role and self._is_shared(node):
+            size = 0
         self._number[node] = len(self._values)
         self._values.append(Value(node.name, size, base, role))
         self._nodes.append(node)
         return self._number[node]
+
+    def _is_shared(self, node: fx.Node) -> bool:
+        """True if what is given shows the storage of what was given before."""
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return False
+        storage = value.untyped_storage()._cdata
+        known = storage in self._given
+        self._given.add(storage)
+        return known
 
 
 def _runs_once(node: fx.Node) -> bool:
@@ -257,4 +270,6 @@ def never_recompute(module: fx.GraphModule, forward_outputs: int, parameters: Se
     for node in module.graph.nodes:
         known = isinstance(node.target, torch._ops.OpOverload) and not is_mutable(node)
         if known and (not returns_the_same(node) or reads(node, gone)):
-            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+            # of several results each is saved, whatever a checkpoint says of it
+            for each in (node, *filter(is_item, node.users)):
+                each.meta["recompute"] = CheckpointPolicy.MUST_SAVE

@@ -59,19 +59,42 @@ def batch_of(inputs: Any, dim: int) -> int:
 
 
 def with_batch(inputs: Any, dim: int, batch: int) -> Any:
-    """The inputs with another size in a dimension, without data."""
+    """The inputs with another size in a dimension, without data; those that shared memory share it again."""
+    shared: dict[int, list[torch.Tensor]] = {}
+    for tensor in tensors_of(inputs):
+        shared.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)
+    made: dict[int, torch.Tensor] = {}
 
     def resized(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dim() <= dim:
             return tensor
         shape = [*tensor.shape[:dim], batch, *tensor.shape[dim + 1 :]]
-        made = torch.empty_strided(
-            shape, _dense(shape, tensor.stride()), dtype=tensor.dtype, device=tensor.device
-        )
-        return made.requires_grad_(tensor.requires_grad)
+        together = shared[tensor.untyped_storage()._cdata]
+        if not _grows(together, dim):
+            strides = _dense(shape, tensor.stride())
+            new = torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device)
+            return new.requires_grad_(tensor.requires_grad)
+        key, steps = id(together), tensor.stride(dim) * (batch - tensor.shape[dim])
+        if key not in made:
+            held = tensor.untyped_storage().nbytes() // tensor.element_size()
+            made[key] = torch.empty(held + steps, dtype=tensor.dtype, device=tensor.device)
+        new = made[key].as_strided(shape, tensor.stride(), tensor.storage_offset())
+        return new.requires_grad_(tensor.requires_grad)
 
     with without_data():
         return tree_map_only(torch.Tensor, resized, inputs)
+
+
+def _grows(together: Sequence[torch.Tensor], dim: int) -> bool:
+    """True if tensors of one storage show parts of it, and more of a dimension is more of the same behind them."""
+    steps = {
+        (tensor.stride(dim), tensor.shape[dim], tensor.dtype) for tensor in together if tensor.dim() > dim
+    }
+    parts = any(
+        tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes() for tensor in together
+    )
+    outer = all(tensor.dim() > dim and tensor.stride(dim) == max(tensor.stride()) for tensor in together)
+    return (parts or len(together) > 1) and outer and len(steps) == 1
 
 
 def _dense(shape: Sequence[int], like: Sequence[int]) -> list[int]:

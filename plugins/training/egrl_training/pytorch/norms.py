@@ -30,13 +30,27 @@ def _in_training(node: fx.Node, target: Any) -> bool:
 
 
 def _repeats(node: fx.Node) -> bool:
-    """True for a batch norm in training whose statistics have the type of its input: others decide types of results."""
+    """True for a batch norm in training that may run without its statistics.
+
+    These have the type of its input: others decide types of results. And no op computes with the new ones.
+    """
     if not _in_training(node, _NORM):
+        return False
+    new = [item for item in node.users if item.args[1] >= RESULTS]  # type: ignore[operator]
+    if not all(_is_only_kept(item, user) for item in new for user in item.users):
         return False
     given = [
         each.meta["val"].dtype for each in (node.args[0], *node.args[STATISTICS]) if isinstance(each, fx.Node)
     ]
     return len(set(given)) == 1
+
+
+def _is_only_kept(statistics: fx.Node, user: fx.Node) -> bool:
+    """True if new statistics are returned, copied over the old ones, or given to the next norm in training."""
+    if user.op == "output" or user.target is torch.ops.aten.copy_.default:
+        return True
+    others = (*user.args[: STATISTICS.start], *user.args[STATISTICS.stop :])
+    return statistics not in others and (_repeats(user) or _in_training(user, _BACKWARD))
 
 
 def read_by(node: fx.Node) -> list[fx.Node]:

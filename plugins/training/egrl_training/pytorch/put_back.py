@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import CellType
 from typing import Any
 
@@ -32,8 +34,8 @@ def put_back(used: Sequence[Any]) -> Iterator[None]:
     attributes += [(each, dict(each.__dict__)) for each in others if hasattr(each, "__dict__")]
     contents = [(each, each.copy()) for each in used if _is_container(each)]
     cells = [(each, each.cell_contents) for each in used if isinstance(each, CellType) and _is_filled(each)]
-    generators = [(each, each.get_state()) for each in used if isinstance(each, torch.Generator)]
-    chance = random.getstate(), np.random.get_state()  # noqa: NPY002  (the state that users draw from)
+    arrays = [(each, each.copy()) for each in used if isinstance(each, np.ndarray) and each.flags.writeable]
+    chance = [back for each in (random, np.random, *used) if (back := _state_put_back(each))]
     with torch.random.fork_rng(), _data_put_back(_tensors_of(owners, used)):
         try:
             yield
@@ -46,10 +48,10 @@ def put_back(used: Sequence[Any]) -> Iterator[None]:
                 (container.extend if isinstance(content, list | deque) else container.update)(content)
             for cell, value in cells:
                 cell.cell_contents = value
-            for generator, state in generators:
-                generator.set_state(state)
-            random.setstate(chance[0])
-            np.random.set_state(chance[1])  # noqa: NPY002
+            for array, numbers in arrays:
+                array[...] = numbers
+            for back in chance:
+                back()
 
 
 @contextlib.contextmanager
@@ -81,6 +83,26 @@ def _tensors_of(owners: Sequence[nn.Module], used: Sequence[Any]) -> list[Tensor
     held = tree_leaves([list(_copies(owner.__dict__).values()) for owner in owners])
     named = (tensor for owner in owners for tensor in (*owner.parameters(), *owner.buffers()))
     return [each for each in _unique([*named, *held, *used]) if isinstance(each, Tensor)]
+
+
+def _state_put_back(each: Any) -> Callable[[], object] | None:
+    """What gives a generator of random numbers, or the module that has one, its state again; None for others."""
+    if each is random or isinstance(each, random.Random):
+        return partial(each.setstate, each.getstate())
+    if each is np.random or isinstance(each, np.random.RandomState):
+        return partial(each.set_state, each.get_state())
+    if isinstance(each, torch.Generator):
+        return partial(each.set_state, each.get_state())
+    if isinstance(each, np.random.Generator):
+        return partial(setattr, each.bit_generator, "state", each.bit_generator.state)
+    return None
+
+
+def passing(used: Iterable[Any]) -> Any:
+    """An iterator among objects, which cannot be put back where it was; None if there is none."""
+    return next(
+        (each for each in used if isinstance(each, Iterator) and not isinstance(each, io.IOBase)), None
+    )
 
 
 def _is_container(each: Any) -> bool:

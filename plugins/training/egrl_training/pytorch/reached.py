@@ -19,6 +19,8 @@ def tensors_of(modules: Sequence[torch.nn.Module]) -> list[torch.Tensor]:
     return list({tensor.untyped_storage().data_ptr(): tensor for tensor in dense}.values())
 
 
+_HELD = ("_parameters", "_buffers", "_modules")
+"""Where a module has its tensors, and the modules within it."""
 DEPTH = 4
 """How far objects within objects are followed."""
 MOST_OBJECTS = 20_000
@@ -39,7 +41,8 @@ def modules_among(objects: Sequence[Any]) -> list[torch.nn.Module]:
 def reached(*roots: Any) -> list[Any]:
     """What functions and objects lead to, cells of closures too: by closures, names, defaults, attributes, containers.
 
-    What lies deeper than `DEPTH` is not found, and what lies within modules. All that an optimizer holds is found.
+    Of modules attributes and hooks lead on, those of the modules within them too. What lies deeper than `DEPTH` is not
+    found. All that an optimizer holds is found.
     """
     seen: dict[int, Any] = {}
     waiting = [(root, 0) for root in roots]
@@ -48,7 +51,7 @@ def reached(*roots: Any) -> list[Any]:
         if id(each) in seen or depth > DEPTH:
             continue
         seen[id(each)] = each
-        if not isinstance(each, torch.nn.Module | torch.Tensor):
+        if not isinstance(each, torch.Tensor):
             below = 0 if isinstance(each, torch.optim.Optimizer) else depth + 1
             waiting += [(within, below) for within in _within(each)]
     return list(seen.values())
@@ -56,7 +59,11 @@ def reached(*roots: Any) -> list[Any]:
 
 def _within(each: Any) -> Iterator[Any]:
     """What an object, a container or a function directly leads to."""
-    if isinstance(each, Mapping):
+    if isinstance(each, torch.nn.Module):
+        for owner in each.modules():
+            yield from (value for name, value in vars(owner).items() if name not in _HELD)
+            yield from (parameter._backward_hooks for parameter in owner.parameters(recurse=False))
+    elif isinstance(each, Mapping):
         yield from each.values()
     elif isinstance(each, list | tuple | set | frozenset | deque):
         yield from each

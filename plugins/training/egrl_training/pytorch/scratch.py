@@ -1,8 +1,9 @@
 """Bytes that ops take beside what they are given and return, by their shapes: for ops that cannot run here.
 
 Sources: PyTorch's kernels (`aten/src/ATen/native/`), and what they took when they ran, on a processor with AVX-512.
-Convolutions (`mkldnn/Conv.cpp`, oneDNN) copy what they read into layouts of their own, and results back. Dropout and
-masked attention make masks. Norms copy what does not lie in order.
+Convolutions (`mkldnn/Conv.cpp`, oneDNN) copy what they read into layouts of their own, and results back; of images
+whose channels lie last (`torch.channels_last`) weights alone. Dropout and masked attention make masks. Norms copy what
+does not lie in order.
 
 Deviations: what else threads keep for themselves is left out (gradients of a weight that they add up, blocks of
 products in bfloat16), and convolutions in bfloat16 take more than is said; on a GPU, where a library chooses algorithms
@@ -27,6 +28,9 @@ FEW_CHANNELS = 4
 """Images with fewer channels are read as they are."""
 WIDEST = 14
 """Windows that are wider have no kernel of their own: they are written side by side for a product."""
+WINDOW = 3
+"""Windows of single channels that are wider have no kernel for the gradient of the weight where channels lie last."""
+_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 FLOAT_BYTES = 4
 """Of what attention computes with."""
 OWN_GRADIENTS = 4
@@ -74,22 +78,41 @@ def _converts(node: fx.Node) -> bool:
     return getattr(node.target, "overloadpacket", None) in (aten._to_copy, aten.where, aten.masked_fill)
 
 
-def _padded(tensor: Any, *dims: int) -> int:
+def _padded(tensor: Any, *dims: int, lanes: int = LANES) -> int:
     """Bytes of a tensor whose sizes in these dimensions are whole blocks."""
-    size = [math.ceil(n / LANES) * LANES if dim in dims else n for dim, n in enumerate(tensor.shape)]
+    size = [math.ceil(n / lanes) * lanes if dim in dims else n for dim, n in enumerate(tensor.shape)]
     return math.prod(size) * int(tensor.element_size())
 
 
-def _image(tensor: Any) -> int:
-    return 0 if tensor.shape[1] < FEW_CHANNELS else _padded(tensor, 1)
+def _image(tensor: Any, lanes: int = LANES) -> int:
+    return 0 if tensor.shape[1] < FEW_CHANNELS else _padded(tensor, 1, lanes=lanes)
+
+
+def _weight(image: Any, weight: Any, groups: int, lanes: int = LANES) -> int:
+    """The copy of a weight: of few channels, or of groups of them, these do not lie in blocks."""
+    dims = (0,) if groups > 1 or image.shape[1] < FEW_CHANNELS else (0, 1)
+    return _padded(weight, *dims, lanes=lanes)
+
+
+def _lanes(image: Any) -> int:
+    """Channels that lie together where an image with these is read for the gradient of a weight."""
+    return LANES if image.shape[1] >= LANES else LANES // 2
 
 
 def _convolution(
     image: Any, weight: Any, bias: Any, stride: Any, pad: Any, dilation: Any, transposed: bool, *more: Any
 ) -> int:
-    """Copies of image and weight, or of the result once it is there."""
+    """Copies of image, weight and result; once the result is there, of that alone.
+
+    `more` are output padding and groups.
+    """
     out = aten.convolution.default(image, weight, bias, stride, pad, dilation, transposed, *more)
-    return max(_image(image) + _padded(weight, 0), 2 * _bytes(out) if transposed else _padded(out, 1))
+    if _is_last(image, weight, transposed):
+        return _weight_last(image, weight, more[1])
+    if transposed:
+        return max(_image(image) + _padded(weight, 0), 2 * _bytes(out))
+    copies = (_padded(image, 1) if image.shape[1] >= LANES else 0) + _weight(image, weight, more[1])
+    return max(copies + _padded(out, 1) - _bytes(out), _padded(out, 1))
 
 
 def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *more: Any) -> int:
@@ -97,20 +120,50 @@ def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *mo
 
     `more` are stride, padding, dilation, whether it is transposed, output padding, groups, and what is asked for.
     """
-    strided = max(more[0]) > 1 and not more[3]
+    strided, groups = max(more[0]) > 1 and not more[3], more[5]
     of_image, of_weight = more[-1][:2]
+    if _is_last(image, weight, more[3]):
+        return _backward_last(gradient, image, weight, groups, of_weight)
     there, peak = 0, 0
     if of_image:
-        peak = _image(gradient) + _padded(weight, 0) + _image(image)
+        peak = _image(gradient) + _padded(weight, *((0,) if groups > 1 else (0, 1))) + _padded(image, 1)
         peak = max(peak, (3 if strided else 2) * _bytes(image))
         there = _bytes(image)
     if of_weight:
-        copies = _padded(weight, 0) + max(_image(image) + _image(gradient), _bytes(weight))
+        lanes = _lanes(image)
+        copies = _weight(image, weight, groups, lanes)
+        copies += max(_image(image, lanes) + _image(gradient, lanes), _bytes(weight))
         if weight.shape[-1] > WIDEST:
             copies = _bytes(weight) + _columns(gradient, image, weight)
         peak = max(peak, there + copies)
         there += _bytes(weight)
     return max(peak - there, 0)
+
+
+def _lies_last(tensor: Any) -> bool:
+    return bool(tensor.dim() in _LAST and tensor.is_contiguous(memory_format=_LAST[tensor.dim()]))
+
+
+def _is_last(image: Any, weight: Any, transposed: bool) -> bool:
+    """True if the channels of image or weight lie together (`torch.channels_last`): so all of them are read then."""
+    return not transposed and any(_lies_last(each) and not each.is_contiguous() for each in (image, weight))
+
+
+def _weight_last(image: Any, weight: Any, groups: int) -> int:
+    """Copies of what lies in another order, and of the weight in blocks."""
+    copies = sum(_bytes(each) for each in (image, weight) if not _lies_last(each))
+    return copies + _padded(weight, *((0,) if groups > 1 else (0, 1)))
+
+
+def _backward_last(gradient: Any, image: Any, weight: Any, groups: int, of_weight: bool) -> int:
+    """The same, and for the gradient of a weight that in blocks, whose groups have blocks of their own."""
+    copies = _weight_last(image, weight, groups)
+    copies += 0 if _lies_last(gradient) else _bytes(gradient)
+    if of_weight and groups == image.shape[1] and weight.shape[-1] > WINDOW:
+        copies += LANES * LANES * _bytes(weight)
+    elif of_weight:
+        copies += _bytes(weight)
+    return copies
 
 
 def _columns(gradient: Any, image: Any, weight: Any) -> int:

@@ -36,6 +36,10 @@ _ALSO_VIEWS = frozenset(
 """Ops that share the memory of what they are given without saying so."""
 
 
+_OF_FORWARD = ("is_forward", "must_be_in_forward")
+"""What PyTorch tags ops of the forward pass with; the second are changes of what the backward pass changes, too."""
+
+
 def viewed(node: fx.Node) -> fx.Node | None:
     """What the node shows another view of; None if it makes something new."""
     target = node.target
@@ -90,7 +94,7 @@ def in_backward(graph: fx.Graph) -> set[fx.Node]:
     }
     backward: set[fx.Node] = set()
     for node in calls:
-        traced_there = bool(backward) and not partitioners._has_tag_is_forward(node)
+        traced_there = bool(backward) and node.meta.get("partitioner_tag") not in _OF_FORWARD
         inputs = node.all_input_nodes
         if (
             node in tied
