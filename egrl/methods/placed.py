@@ -126,7 +126,8 @@ def first_mappings(problem: Problem) -> list[Mapping16]:
 
 def _fastest(problem: Problem, mappings: Mapping16, known: list[Mapping16], count: int) -> list[Mapping16]:
     """The first different ones of mappings [B, N, H] by the problem's model that are not known, at most so many."""
-    seen, found = {mapping.tobytes() for mapping in known}, []
+    seen = {mapping.tobytes() for mapping in known}
+    found: list[Mapping16] = []
     for row in np.argsort(_modelled(problem, mappings), kind="stable") if len(mappings) else ():
         if len(found) < count and mappings[row].tobytes() not in seen:
             seen.add(mappings[row].tobytes())
