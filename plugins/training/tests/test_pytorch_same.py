@@ -136,3 +136,22 @@ def test_a_second_backward_pass_reads_what_the_first_has_changed():
         loss.backward(retain_graph=True)
         loss.backward()
     torch.testing.assert_close(net.seen, torch.full((3,), 1.5, dtype=torch.float64))
+
+
+def test_a_backward_pass_that_begins_with_a_buffer_reads_what_has_changed_since():
+    """No op of that backward pass that reads a tangent comes before."""
+
+    class Last(Net):
+        def make(self) -> None:
+            self.keep("seen", torch.zeros(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return _CountsInItsBackwardPass.apply(self.a(x), self.seen)  # type: ignore[no-any-return]
+
+    net = Last().double()
+    with memory_limit(fraction=1.0, quiet=True):
+        result = torch.compile(net, backend="aot_eager")(torch.ones(64, 32, dtype=torch.float64))
+        with torch.no_grad():
+            net.seen.add_(2)
+        result.sum().backward()
+    torch.testing.assert_close(net.seen, torch.full((3,), 2.0, dtype=torch.float64))

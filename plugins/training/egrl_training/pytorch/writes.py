@@ -11,7 +11,7 @@ for inputs that are changed outside of the graph.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -83,8 +83,8 @@ def written(node: fx.Node) -> set[fx.Node]:
 def in_backward(graph: fx.Graph) -> set[fx.Node]:
     """The ops that depend on a tangent, or that PyTorch binds to the backward pass.
 
-    So do those that read there what changes in it, since a second backward pass reads the next value: they stand behind
-    the first op that depends on a tangent, as they were traced.
+    So do those that read there what changes in it, since others, or a first backward pass, may change it before: they
+    stand behind the ops of the forward pass, as they were traced.
     """
     calls = [node for node in graph.nodes if node.op == "call_function"]
     tied = {node for node in calls if partitioners._must_be_in_backward(node)}
@@ -93,8 +93,9 @@ def in_backward(graph: fx.Graph) -> set[fx.Node]:
         node for node in graph.find_nodes(op="placeholder", sort=False) if partitioners._is_tangent(node)
     }
     backward: set[fx.Node] = set()
-    for node in calls:
-        traced_there = bool(backward) and node.meta.get("partitioner_tag") not in _OF_FORWARD
+    begins = _begins(calls, tangents)
+    for at, node in enumerate(calls):
+        traced_there = at >= begins and node.meta.get("partitioner_tag") not in _OF_FORWARD
         inputs = node.all_input_nodes
         if (
             node in tied
@@ -104,6 +105,18 @@ def in_backward(graph: fx.Graph) -> set[fx.Node]:
         ):
             backward.add(node)
     return backward
+
+
+def _begins(calls: Sequence[fx.Node], tangents: Collection[fx.Node]) -> int:
+    """Where the backward pass begins among calls: at the first that reads a tangent, or before it where untagged.
+
+    The backward pass of a custom autograd function carries no tags, and may begin with what reads no tangent.
+    """
+    first = next(
+        (at for at, node in enumerate(calls) if not tangents.isdisjoint(node.all_input_nodes)), len(calls)
+    )
+    tagged = [at for at in range(first) if calls[at].meta.get("partitioner_tag") in _OF_FORWARD]
+    return tagged[-1] + 1 if tagged else first
 
 
 def changed(graph: fx.Graph, backward: Collection[fx.Node]) -> set[fx.Node]:
