@@ -107,7 +107,7 @@ def in_backward(graph: fx.Graph) -> set[fx.Node]:
     return backward
 
 
-def _begins(calls: Sequence[fx.Node], tangents: Collection[fx.Node]) -> int:
+def _begins(calls: Sequence[fx.Node], tangents: set[fx.Node]) -> int:
     """Where the backward pass begins among calls: at the first that reads a tangent, or before it where untagged.
 
     The backward pass of a custom autograd function carries no tags, and may begin with what reads no tangent.
