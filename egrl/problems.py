@@ -9,7 +9,8 @@ from typing import Any
 
 from egrl.core import typed_tables
 from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry, memories_of, on_chips
-from hwsim.problem import Problem
+from hwsim.capabilities import HasPlacer
+from hwsim.problem import Mapping16, Problem
 from workloads import plugins
 from workloads.errors import InputError
 from workloads.references import failed
@@ -127,6 +128,8 @@ KIND = plugins.Kind(
 """What plug-ins of the group `egrl.problems` are."""
 PARTS = ("about", "space", "baseline", "evaluate", "judge", "fingerprint")
 """Attributes of every `Problem`."""
+LEARNED, LEARNED_NAME = "learned", "the trained rule"
+"""In the place of a baseline's file: the first of the rules that ship, which learned on other networks and chips."""
 DEFAULT_CHIP = "default"
 """The chip that a class or function gets if the user names none."""
 
@@ -161,23 +164,43 @@ def build_problem(problem: str, workload: Any, chip: Any, settings: Any, baselin
 
 
 def with_baseline_of(problem: Problem, file: str) -> Problem:
-    """The problem with speedups over the mapping in `file`; the problem as it is if `file` is "".
+    """The problem with speedups over the mapping in `file`, or over that of a trained rule if it is `LEARNED`.
 
-    The baseline is called what the file calls it, or by the name of the file. InputError if the file cannot be read or
-    does not fit the problem, or if its mapping is not valid.
+    The problem as it is if `file` is "". The baseline is called what the file calls it, or by the name of the file.
+    InputError if the file cannot be read or does not fit the problem, or if its mapping is not valid.
     """
     if not file:
         return problem
     from egrl.core import mapping_file
+    from hwsim.baseline import with_baseline
 
+    if file == LEARNED:
+        return with_baseline(problem, _of_learned_rule(problem), LEARNED_NAME, f"--baseline {file}")
     try:
         mapping, name = mapping_file.read_named(file, problem)
     except InputError as error:
         raise InputError(f"--baseline {error}") from error
     see = f"; egrl evaluate --mapping {file} lists them"
-    from hwsim.baseline import with_baseline
-
     return with_baseline(problem, mapping, name or Path(file).name, f"--baseline {file}", see)
+
+
+def _of_learned_rule(problem: Problem) -> Mapping16:
+    """What the first of the rules that ship places, int16 [N, H]. InputError if none ships for the problem."""
+    from policies.network import LINEAR, NetworkConfig
+    from policies.places import Places
+    from policies.ranker import Rankers
+    from policies.shipped import rules
+
+    heads = len(problem.space.heads)
+    found = rules(problem.placer.feature_names, heads) if isinstance(problem, HasPlacer) else []
+    if not found or not isinstance(problem, HasPlacer):
+        raise InputError(
+            f"--baseline {LEARNED}: expected a problem that rules ship for, such as nnpi, found {problem.about.name}"
+        )
+    placer = problem.placer
+    places = Places(placer.node, placer.head, placer.features, problem.space.shape, offset=placer.offset)
+    rankers = Rankers(NetworkConfig(name=LINEAR), placer.feature_names, heads)
+    return placer.place(*rankers.scores(found[0][None], places))[0]
 
 
 def list_problems() -> list[dict[str, object]]:

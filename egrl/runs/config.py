@@ -118,7 +118,8 @@ class RunOptions:
         str,
         PRINTABLE,
         Doc(
-            "mapping FILE that speedups are relative to, such as your compiler's; default: the problem's own baseline"
+            "mapping FILE that speedups are relative to, such as your compiler's, or learned: what a trained rule"
+            " places; default: the problem's own baseline"
         ),
     ] = ""
     init: Annotated[

@@ -13,8 +13,9 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
-from egrl.core.mapping_file import rows_of_csv
+from egrl.core.mapping_file import read, rows_of_csv
 from egrl.figures.repetitions import check_comparable, common_start, labels, to_plot
+from egrl.methods.placed import placed_by_rules
 from egrl.problems import build_problem
 from egrl.report.page import page_of
 from egrl.runs.past_run import PastRun
@@ -308,3 +309,21 @@ def test_a_mapping_that_does_not_fit_the_chip_is_refused(mine, tmp_path, capsys)
     (tmp_path / "fast.csv").write_text(mine.read_text().replace("dram", "sram"))
     argv = ["run", "--workload", "alexnet", "--baseline", str(tmp_path / "fast.csv")]
     refuse(capsys, argv, "expected a mapping that is valid on nnpi, found sram overflows at step 0 (conv1)")
+
+
+def test_the_trained_rule_is_a_baseline_if_it_is_asked_for(tmp_path, capsys):
+    own = build_problem("nnpi", "resnet50", "", ())
+    problem = build_problem("nnpi", "resnet50", "", (), "learned")
+    assert np.array_equal(problem.baseline.mapping, placed_by_rules(own)[0])
+    assert not np.array_equal(problem.baseline.mapping, own.baseline.mapping)
+    assert problem.fingerprint() != own.fingerprint()
+    out = str(tmp_path / "r")
+    argv = ["run", "--workload", "resnet50", "--baseline", "learned", "--method", "random", "--gens", "1"]
+    assert main([*argv, "--quiet", "--out", out]) == 0
+    assert main(["run", "--resume", out, "--gens", "2", "--quiet"]) == 0
+    assert np.array_equal(read(f"{out}/baseline_mapping.json", own), problem.baseline.mapping)
+    refuse(
+        capsys,
+        ["run", "--problem", "mmap", "--workload", "alexnet_train_batch_32", "--baseline", "learned"],
+        "--baseline learned: expected a problem that rules ship for, such as nnpi, found mmap",
+    )
