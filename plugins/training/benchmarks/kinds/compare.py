@@ -29,6 +29,10 @@ class Outcome:
         return f"{self.word} {self.detail}".strip()
 
 
+class EagerModeFails(Exception):
+    """A kind that eager mode does not run: there is nothing to compare with."""
+
+
 def _run(kind: Kind, wrap: Any, backend: str) -> list[torch.Tensor]:
     torch._dynamo.reset()
     torch.manual_seed(0)
@@ -42,8 +46,11 @@ def compare(
     kind: Kind, backend: str, fraction: float | None = None, *, limit: int | None = None, seconds: float = 2.0
 ) -> Outcome:
     """What comes of a kind under a backend: within a fraction of its peak or a limit in bytes, or under plain
-    `torch.compile` without either."""
-    wanted = _run(kind, lambda function, **_: function, backend)
+    `torch.compile` without either. Raises EagerModeFails."""
+    try:
+        wanted = _run(kind, lambda function, **_: function, backend)
+    except Exception as error:
+        raise EagerModeFails(type(error).__name__) from error
     said, limited = io.StringIO(), fraction is not None or limit is not None
 
     def compiled() -> list[torch.Tensor]:
