@@ -31,10 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.foreign.boards import profiler
+from benchmarks.placing_network import BATCH, NETWORK
 from benchmarks.placing_varied import Instance, read
 from egrl.methods.placed import SIGMA
 from egrl.methods.policy_fit import places_of
-from egrl.methods.rank.config import RankConfig, ScoreGradientConfig
+from egrl.methods.rank.config import ScoreGradientConfig
 from egrl.methods.rank.gradient import ScoreGradient, regret
 from egrl.reproduction import interval_cell, paired
 from hwsim.nearest import Costs, nearest_by
@@ -48,7 +49,6 @@ from hwsim.nnpi.profile_features import PROFILE_NAMES
 from hwsim.nnpi.tables import Tables, rectify
 from hwsim.placing import Placer
 from hwsim.problem import Mapping16
-from policies.network import CONTEXT, NetworkConfig
 from policies.places import Places
 from policies.ranker import Rankers
 from policies.ranking_module import RankingModule
@@ -58,7 +58,6 @@ from policies.weight_vector import Weights
 from workloads.load import load
 
 NAMES = FEATURE_NAMES + PROFILE_NAMES
-NETWORK = NetworkConfig(name=CONTEXT, width=48)
 NOISE, OFF, MISSING = 0.05, 0.45, 0.15
 """Relative noise of a profile, largest log factor on a constant, and probability that an effect is another."""
 OF_OPS, OF_TENSORS = (0.0, 0.2, 0.4), (0.0, 0.15, 0.4)
@@ -68,7 +67,6 @@ MEASURED, STEPS, LOCAL, SHOWN, TRIES = (2, 4, 8), 60_000, 8_000, 500, 8
 ONE_SHOT = "the network that ships for one shot"
 FOREIGN = ("c", "queues", "droop")
 """Kinds of boards on which given networks are tested."""
-BATCH = RankConfig()
 
 
 @dataclass(frozen=True)
@@ -183,21 +181,6 @@ def board_tables(tables: Tables, rng: np.random.Generator) -> Tables:
         external_bytes=times(tables.external_bytes, moved[1]),
         **others,
     )
-
-
-def widened(rankers: Rankers, weights: Weights) -> Weights:
-    """The weights of a network that reads no profiles as those of one that does, and heeds them not yet."""
-    wide, old, parts = Rankers(NETWORK, NAMES, 2), rankers.weight_format.arrays(weights), []
-    features, more = len(FEATURE_NAMES), len(PROFILE_NAMES)
-    for segment in wide.weight_format.segments:
-        values, own = np.zeros(segment.shape, np.float32), old[segment.name]
-        if values.shape == own.shape:
-            values = own
-        else:
-            values[..., :features] = own[..., :features]
-            values[..., features + more :] = own[..., features:]
-        parts.append(values.reshape(-1))
-    return np.concatenate(parts).astype(np.float32)
 
 
 def own_mapping(weights: Weights, places: Places, board: Board) -> Mapping16:
@@ -364,7 +347,7 @@ def main() -> None:
     files = given.files if given.what == "train" else given.files[1:]
     drawn = [instance for path in files for instance in read(path)]
     rankers, plain = _begin(given.begin)
-    begin = widened(rankers, plain)
+    begin = rankers.for_features(NAMES, plain)[1]
     if given.what == "test":
         policy = load_policy(given.files[0])
         weights = ranker_weights(policy, rankers_of(policy))

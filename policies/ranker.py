@@ -98,6 +98,23 @@ class Rankers:
             body = self._body.draw(rng)
         return np.concatenate([rule, body]).astype(np.float32)
 
+    def for_features(self, names: tuple[str, ...], weights: Weights) -> tuple[Rankers, Weights]:
+        """The same for other features, and weights float32 [P] with which it scores as these where the others are 0.
+
+        One of the two has the features of the other first, and then more. Not for networks over the graph.
+        """
+        found, arrays, parts = Rankers(self.config, names, self.heads), self.weight_format.arrays(weights), []
+        first = min(len(names), len(self.names))
+        for segment in found.weight_format.segments:
+            own, new = arrays[segment.name], np.zeros(segment.shape, np.float32)
+            if own.shape == new.shape:
+                new = own
+            else:
+                new[..., :first] = own[..., :first]
+                new[..., len(names) :] = own[..., len(self.names) :]
+            parts.append(new.reshape(-1))
+        return found, np.concatenate(parts).astype(np.float32)
+
     def draw(self, rng: np.random.Generator) -> Weights:
         """Random weights float32 [P], around the rule `by_hand`."""
         rule = by_hand(self.names, self.heads)

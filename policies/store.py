@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from safetensors.numpy import load, save
 
 from policies.graph_unet import GraphUNet
 from policies.graphsage import GraphSage, GraphSageConfig
-from policies.network import CONTEXT, GRAPH_UNET, NetworkConfig, refers, saved_settings
+from policies.network import GRAPH_UNET, NetworkConfig, refers, saved_settings
 from policies.pyg import PygActor, make_actor
 from policies.ranker import Rankers
 from policies.shipped import FIELD, metadata_of
@@ -39,8 +39,6 @@ from workloads.files import read_bytes, replace_file
 
 KIND, RANKER = "graphsage", "ranker"
 """Kinds of policies beside graph networks that name choices ("gnn")."""
-READ_FEATURES = ("coefficients", "network.encode.weight")
-"""Arrays of a context network whose last axis begins with one entry for each feature that it reads."""
 VERSION = 1
 _REQUIRED: dict[str, type] = {
     "kind": str,
@@ -175,17 +173,7 @@ def rankers_of(policy: StoredPolicy, where: str = "policy") -> Rankers:
 
 
 def ranker_weights(policy: StoredPolicy, rankers: Rankers, where: str = "policy") -> Weights:
-    """The weights float32 [P] of a ranking policy. InputError naming `where` if arrays and settings disagree.
-
-    A context network that reads more than the rankers' features, such as profiles, goes on as if it saw 0 there.
-    """
-    have, features = policy.metadata["features"], len(rankers.names)
-    if have > features and rankers.config.name == CONTEXT:
-        kept = {
-            name: np.delete(array, np.s_[features:have], axis=-1) if name in READ_FEATURES else array
-            for name, array in policy.weights.items()
-        }
-        policy = replace(policy, weights=kept)
+    """The weights float32 [P] of a ranking policy. InputError naming `where` if arrays and settings disagree."""
     return vector_of(policy, rankers.weight_format, where)
 
 

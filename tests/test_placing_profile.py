@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import placing_profile
-from benchmarks.placing_profile import NAMES, NETWORK, Board, board_tables, chain, table, trained, widened
+from benchmarks.placing_profile import NAMES, NETWORK, Board, board_tables, chain, table, trained
 from benchmarks.placing_varied import measured
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.place_features import FEATURE_NAMES
@@ -43,7 +43,7 @@ def test_a_board_differs_from_its_chip_file_and_holds_as_much(instance):
 
 def test_a_widened_network_ranks_as_before_whatever_profile_it_is_shown(instance, shipped):
     board = Board.of(instance, np.random.default_rng(0))
-    weights = widened(shipped.rankers, shipped.weights)
+    weights = shipped.rankers.for_features(NAMES, shipped.weights)[1]
     before, free = shipped.rankers.scores(shipped.weights[None], instance.places)
     for places in (board.blank(), board.after(board.rule, 1)):
         scores, own = Rankers(NETWORK, NAMES, 2).scores(weights[None], places)
@@ -54,7 +54,7 @@ def test_a_widened_network_ranks_as_before_whatever_profile_it_is_shown(instance
 
 def test_a_chain_proposes_nothing_twice_and_looks_at_the_fastest(instance, shipped):
     board = Board.of(instance, np.random.default_rng(0))
-    weights = widened(shipped.rankers, shipped.weights)
+    weights = shipped.rankers.for_features(NAMES, shipped.weights)[1]
     found = chain(board, weights, True, np.random.default_rng(0))
     assert len(found) == max(placing_profile.MEASURED)
     assert found[0] == 0.0
@@ -63,7 +63,7 @@ def test_a_chain_proposes_nothing_twice_and_looks_at_the_fastest(instance, shipp
 
 
 def test_training_changes_what_a_profile_does(instance, shipped):
-    begin = widened(shipped.rankers, shipped.weights)
+    begin = shipped.rankers.for_features(NAMES, shipped.weights)[1]
     weights = trained([instance], begin, 3, 0)
     wide = Rankers(NETWORK, NAMES, 2).weight_format.arrays(weights)["coefficients"]
     assert np.any(wide[..., len(FEATURE_NAMES) :])

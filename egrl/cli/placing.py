@@ -232,7 +232,7 @@ def place(
     egrl place model.onnx --chip chip.toml --profile times.json
     """
     from egrl.core import atomic, mapping_file
-    from egrl.methods.placed import place, place_after, profile_reader
+    from egrl.methods.placed import network_for_profiles, place, place_after
     from egrl.problems import build_problem
 
     written = None if output is None else output_file(output, ".json")
@@ -250,8 +250,8 @@ def place(
     if profile:
         from egrl.measure import profile_file
 
-        reader = profile_reader(subject)
-        found = place_after(subject, reader, *profile_file.read(profile, subject))
+        shipped = network_for_profiles(subject)
+        found = place_after(subject, shipped, *profile_file.read(profile, subject))
     else:
         found = place(subject, _policy(policy), judged=not no_model, steps=steps)
     seconds = time.perf_counter() - begun

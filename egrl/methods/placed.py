@@ -112,8 +112,8 @@ def first_mappings(problem: Problem) -> list[Mapping16]:
     """What `--start rules` measures first, int16 [N, H] each: the baseline and the rules that the problem knows.
 
     Where rankings ship for it, these are its four best rules, the four best of what the network places, and the best of
-    what the rules that ship place, eight of both together, by the problem's own model: two kinds are wrong less often
-    at the same time. InputError if the problem knows no rules.
+    what the rules that ship place, eight of both together, by the problem's own model: two kinds are less alike.
+    InputError if the problem knows no rules.
     """
     baseline, *of_rules = rules_of(problem)
     of_network, shipped = placed_by_network(problem), placed_by_rules(problem)
@@ -170,7 +170,7 @@ def place(
     return replace(found, mapping=nearest(problem, found.mapping))
 
 
-def profile_reader(problem: Problem) -> ShippedNetwork:
+def network_for_profiles(problem: Problem) -> ShippedNetwork:
     """The network that ships and reads profiles. InputError if there is none for the problem."""
     found = None
     if isinstance(problem, HasPlacer) and problem.placer.profile_names:
@@ -185,7 +185,7 @@ def profile_reader(problem: Problem) -> ShippedNetwork:
 
 
 def place_after(
-    problem: Problem, reader: ShippedNetwork, mapping: Mapping16, profile: NDArray[np.float32]
+    problem: Problem, shipped: ShippedNetwork, mapping: Mapping16, profile: NDArray[np.float32]
 ) -> Placed:
     """What a network places that has read the profile float32 [P] of a mapping int16 [N, H].
 
@@ -193,7 +193,7 @@ def place_after(
     """
     assert isinstance(problem, HasPlacer)
     places = policy_fit.places_of(problem).with_features(problem.placer.of_profile(mapping, profile))
-    placed = problem.placer.place(*reader.rankers.scores(reader.weights[None], places))[0]
+    placed = problem.placer.place(*shipped.rankers.scores(shipped.weights[None], places))[0]
     return Placed(placed, "the network that reads profiles", 1, None)
 
 

@@ -82,9 +82,7 @@ class RankerPlayer:
     def greedy(self, problem: Problem) -> Mapping16:
         """int16 [S, N, H]."""
         assert isinstance(problem, HasPlacer)
-        scores, share = self._rankers.scores(
-            self._weights, policy_fit.places_of(problem, self._rankers.names)
-        )
+        scores, share = self._rankers.scores(self._weights, policy_fit.places_of(problem))
         return problem.placer.place(scores, share)
 
 

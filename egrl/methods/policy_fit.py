@@ -37,18 +37,13 @@ def demands(problem: Problem) -> dict[str, Any]:
     }
 
 
-def ranking_demands(problem: Problem, policy: StoredPolicy, where: str) -> dict[str, Any]:
-    """The metadata that a ranking policy for a problem must have. InputError if the problem places nothing by rank.
-
-    A policy that reads profiles fits, too: where none is known it sees that.
-    """
+def ranking_demands(problem: Problem, where: str) -> dict[str, Any]:
+    """The metadata that a ranking policy for a problem must have. InputError if the problem places nothing by rank."""
     if not isinstance(problem, HasPlacer):
         raise InputError(
             f"{where}: expected a policy for {problem.about.name}, found one that ranks tensors for a placer"
         )
     names = problem.placer.feature_names
-    if policy.metadata.get("feature_names") == [*names, *problem.placer.profile_names]:
-        names += problem.placer.profile_names
     return {
         "features": len(names),
         "heads": list(problem.space.heads),
@@ -57,11 +52,8 @@ def ranking_demands(problem: Problem, policy: StoredPolicy, where: str) -> dict[
     }
 
 
-def places_of(problem: Problem, names: tuple[str, ...] = ()) -> Places:
-    """What ranking networks read of a problem, those for features of some names if they are given.
-
-    Where these are also of profiles, none is known. ValueError if nothing places the problem's tensors by rank.
-    """
+def places_of(problem: Problem) -> Places:
+    """What ranking networks read of a problem. ValueError if nothing places its tensors by rank."""
     from policies.places import Places
 
     if not isinstance(problem, HasPlacer):
@@ -69,8 +61,7 @@ def places_of(problem: Problem, names: tuple[str, ...] = ()) -> Places:
     placer = problem.placer
     edges = problem.observation.edge_index if isinstance(problem, HasObservation) else None
     shape = (len(problem.space.nodes), len(problem.space.heads))
-    places = Places(placer.node, placer.head, placer.features, shape, edges, placer.offset)
-    return places if names in ((), placer.feature_names) else places.with_blank(len(placer.profile_names))
+    return Places(placer.node, placer.head, placer.features, shape, edges, placer.offset)
 
 
 def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:
@@ -96,8 +87,7 @@ def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
     """
     kind = policy.metadata.get("kind")
     free = ("choices",) if kind in ("graphsage", "ranker") else ()
-    wanted = ranking_demands(problem, policy, where) if kind == "ranker" else demands(problem)
-    for key, value in wanted.items():
+    for key, value in (ranking_demands(problem, where) if kind == "ranker" else demands(problem)).items():
         if policy.metadata.get(key) != value and key not in free:
             raise InputError(
                 f"{where}: {key}: expected {value!r} as {problem.about.workload} on {problem.about.chip} has it,"

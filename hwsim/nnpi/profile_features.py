@@ -56,7 +56,7 @@ def profile_features(
     stall = np.where(known, np.maximum(took - compute, 0.0), 0.0)
     of_compute, of_expected = log_ratio(took / compute), log_ratio(took / expected)
     weight, seen = found.head == WEIGHT, known[found.op]
-    columns = {
+    columns: dict[str, Floats | NDArray[np.bool_] | float] = {
         "measured_of_expected": of_expected[found.op],
         "measured_of_compute": of_compute[found.op],
         "measured_of_mean": log_ratio(took / mean + FLOOR)[found.op],
@@ -68,9 +68,9 @@ def profile_features(
     at = mapping[found.op, found.head]
     for level in range(1, levels):
         saved = _saved(tables, found, stall, reader, level)
-        own = {"profiled": 1.0, "was_here": at == level, "stall_saved": log_ratio(saved / mean + FLOOR)}
+        columns |= {"profiled": 1.0, "was_here": at == level, "stall_saved": log_ratio(saved / mean + FLOOR)}
         for number, name in enumerate(PROFILE_NAMES):
-            out[:, level, number] = np.where(seen, (columns | own)[name], 0.0)
+            out[:, level, number] = np.where(seen, columns[name], 0.0)
     return out
 
 

@@ -72,7 +72,7 @@ class RankLearner:
         self.per_round = config.rank.per_round
         self._places = ranking.places
         self._begin(ranking.names, *_first_network(config, ranking, init, rng))
-        self._reader = None if init is not None else _profile_reader(config, ranking)
+        self._for_profiles = None if init is not None else _network_for_profiles(config, ranking)
         self._seen = self._shown = Seen()  # of all, and what the round under way reads
         self._begun = False
         self._least = 1.0  # cost over the baseline's
@@ -88,16 +88,16 @@ class RankLearner:
     def _look(self) -> None:
         """Before a round: the profile that its network reads; before the first one, whether it reads any."""
         measured = self._context.costs.measured
-        if not self._begun and measured and self._seen.known and self._reader is not None:
-            self._take_reader(self._reader)
+        if not self._begun and measured and self._seen.known and self._for_profiles is not None:
+            self._begin_with_profiles(self._for_profiles)
         elif self._reads_profiles:
             self._show(self._seen)
         self._begun = True
 
-    def _take_reader(self, reader: ShippedNetwork) -> None:
+    def _begin_with_profiles(self, shipped: ShippedNetwork) -> None:
         """Go on with the network that reads profiles."""
         self._show(self._seen)
-        self._begin(reader.rankers.names, reader.rankers.config, reader.weights)
+        self._begin(shipped.rankers.names, shipped.rankers.config, shipped.weights)
 
     def _show(self, seen: Seen) -> None:
         self._shown, self._places = seen, self._ranking.places_after(seen.mapping, seen.profile)
@@ -141,7 +141,7 @@ class RankLearner:
         archive = self._context.archive
         cost = relative_cost(usable, archive.column("speedup")[tickets])
         self._least = min(self._least, float(cost.min(initial=np.inf)))
-        if self._reader is not None:
+        if self._for_profiles is not None:
             self._note(tickets, cost)
         own = cost[archive.sources(tickets) == LEARNER_SOURCE]
         if not len(own) or self._draws is None:
@@ -176,11 +176,13 @@ class RankLearner:
         return self._weights() if same else None
 
     def policy(self) -> StoredPolicy:
-        """The network."""
-        space = self._context.problems[0].space
+        """The network, as it is where no profile is known: elsewhere none is."""
+        space, rankers, weights = self._context.problems[0].space, self._rankers, self._weights()
+        if self._reads_profiles:
+            rankers, weights = rankers.for_features(self._ranking.names, weights)
         return ranker_policy(
-            self._weights(),
-            self._rankers,
+            weights,
+            rankers,
             heads=space.heads,
             choices=space.most_choices,
             seed=self._context.seed,
@@ -203,8 +205,8 @@ class RankLearner:
         """The inverse of `state_dict`."""
         self._begun, self._seen, shown = state["begun"], Seen(*state["seen"]), Seen(*state["shown"])
         if state["reads_profiles"]:
-            assert self._reader is not None
-            self._take_reader(self._reader)
+            assert self._for_profiles is not None
+            self._begin_with_profiles(self._for_profiles)
             self._show(shown)
         self._training.load_state_dict(state["training"])
         self._least, self._asked = float(state["least"]), int(state["asked"])
@@ -212,7 +214,7 @@ class RankLearner:
         self._draws = self._drawn(self._asked)
 
 
-def _profile_reader(config: LearnerConfig, ranking: Ranking) -> ShippedNetwork | None:
+def _network_for_profiles(config: LearnerConfig, ranking: Ranking) -> ShippedNetwork | None:
     """The network that ships and reads profiles; None if it is not to be used.
 
     It is none where the population's networks are of the learner's kind: weights could not migrate.

@@ -61,6 +61,10 @@ _WRITES_OVER = _CUSTOM | frozenset(
 """Ops whose results inductor may write over what they are given."""
 
 
+GIVEN = "egrl_given"
+"""Where an output says which of its results are inputs as they are."""
+
+
 def without_faults(options: dict[str, Any]) -> dict[str, Any]:
     """Options of inductor, with which it makes none of these faults."""
     passes: dict[str, Any] = {
@@ -106,9 +110,6 @@ def mark_given(graph: fx.Graph) -> None:
     for output in graph.find_nodes(op="output"):
         results: Any = output.args[0]
         output.meta[GIVEN] = [isinstance(each, fx.Node) and each.op == "placeholder" for each in results]
-
-
-GIVEN = "egrl_given"
 
 
 def copy_old_values(graph: fx.Graph) -> None:

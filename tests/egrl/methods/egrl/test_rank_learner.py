@@ -140,9 +140,9 @@ def observed(problem, told=True, measured=True, **settings):
 def test_its_network_reads_the_profile_of_the_fastest_mapping(resnet):
     reads, plain = observed(resnet), observed(resnet, told=False)
     rows, others = reads.ask().numbered(1), plain.ask()
-    names = reads.policy().metadata["feature_names"]
-    assert names == [*resnet.placer.feature_names, *resnet.placer.profile_names]
-    assert len(plain.policy().metadata["feature_names"]) == len(resnet.placer.feature_names)
+    names = resnet.placer.feature_names
+    assert reads._learner._rankers.names == names + resnet.placer.profile_names
+    assert plain._learner._rankers.names == names
     assert not np.array_equal(rows.mapping, others.mapping)
     learner = reads._learner
     took = resnet.evaluate(resnet.baseline.mapping[None], np.zeros(1, np.uint64)).parts[0]
@@ -164,7 +164,7 @@ def test_profiles_are_read_only_of_a_board_before_the_first_round_and_if_the_set
     for method, first in ((off, 1), (late, 0), (own, 1), (of_model, 1)):
         tell(method, method.ask().numbered(first), resnet)
         method.ask()
-        assert len(method.policy().metadata["feature_names"]) == len(resnet.placer.feature_names)
+        assert method._learner._rankers.names == resnet.placer.feature_names
 
 
 def test_a_learner_that_reads_profiles_goes_on_from_a_checkpoint(resnet):
