@@ -368,3 +368,26 @@ def test_inputs_that_share_memory_share_it_when_they_are_copied() -> None:
     assert second[0] == 1.0
     assert again is first
     assert whole.sum() == 0
+
+
+def _frozen() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8).eval(), nn.GELU(), nn.Linear(8, 8))
+
+
+@pytest.mark.parametrize("compiled", ["the model", "a function"])
+@pytest.mark.parametrize("path", ["1.running_var (BatchNorm1d)", "3.weight (Linear)", ""])
+def test_what_changes_unseen_between_the_passes_is_named(
+    compiled: str, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = _frozen()
+    with training.memory_limit(fraction=1.0, check=True):
+        step = torch.compile(model if compiled == "the model" else lambda x: model(x), backend="aot_eager")
+    for _ in range(2):
+        result = step(torch.randn(4, 8)).square().mean()
+        with torch.no_grad():
+            if path:
+                model.get_parameter("3.weight").data.mul_(1.0 + path.startswith("3"))
+                model.get_buffer("1.running_var").data.mul_(1.0 + path.startswith("1"))
+        result.backward()
+    said = [line for line in capsys.readouterr().err.splitlines() if "between the passes" in line]
+    assert [path in line and "more" not in line for line in said] == [True] * bool(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -39,8 +40,13 @@ def checked(
     backend: str,
     say: Callable[[str], object],
 ) -> Any:
-    """The compiled module or function, whose first run with gradients is held to eager mode; see `hold`."""
+    """The compiled module or function, whose first run with gradients is held to eager mode; see `hold`.
+
+    What that run reads must not change before its backward pass in a way that PyTorch cannot see: a line says so.
+    """
     waiting = [True]
+    held: list[nn.Module] = []
+    """The modules that the first run was held with, until it has returned."""
 
     def first(called: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         if waiting and torch.is_grad_enabled():
@@ -54,17 +60,26 @@ def checked(
                 return
             retain = backend != "inductor"  # whose code writes over what it reads for the last time
             hold(model, called, plain, used, args, kwargs, same, say, retain)
+            held.extend(modules_among(used))
+
+    def then(results: Any) -> None:
+        if held:
+            _watch_until_backward(results, held, say)
+            held.clear()
 
     if isinstance(compiled, nn.Module):
         compiled.register_forward_pre_hook(
             lambda module, args, kwargs: first(module.forward, args, kwargs), with_kwargs=True
         )
+        compiled.register_forward_hook(lambda module, args, results: then(results))
         return compiled
 
     @functools.wraps(compiled)
     def run(*args: Any, **kwargs: Any) -> Any:
         first(compiled, args, kwargs)
-        return compiled(*args, **kwargs)
+        results = compiled(*args, **kwargs)
+        then(results)
+        return results
 
     return run
 
@@ -123,6 +138,34 @@ def hold(
         say(
             f"check: {name} differs from eager mode by {difference:.1e}; plain torch.compile, too, by {known:.1e}"
         )
+
+
+def _watch_until_backward(results: Any, modules: Sequence[nn.Module], say: Callable[[str], object]) -> None:
+    """Say which parameters and buffers are changed through `.data` between the passes.
+
+    PyTorch raises an error for other changes of what the backward pass reads. For these it does not, and what runs
+    again reads the new values.
+    """
+    tensors = dict(chain(_named(modules, "parameters"), _named(modules, "buffers")))
+    before = {name: (each._version, each.detach().clone()) for name, each in tensors.items()}
+
+    def compare(gradient: Tensor) -> None:
+        changed = [
+            name
+            for name, (version, content) in before.items()
+            if tensors[name]._version == version and _difference(tensors[name].detach(), content)
+        ]
+        before.clear()
+        if changed:
+            more = f" and {len(changed) - 1} more" if changed[1:] else ""
+            say(
+                f"check: changed through .data between the passes: {changed[0]}{more}; what is computed again from"
+                " that differs from eager mode"
+            )
+
+    for result in _tensors(results):
+        if result.requires_grad:
+            result.register_hook(compare)
 
 
 def _outcome(
