@@ -19,7 +19,6 @@ import egrl_training
 from benchmarks import training_fits
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 from egrl.cli.main import cli, main
-from egrl_training.pytorch import scratch
 from egrl_training.pytorch.capture import capture_joint
 from egrl_training.pytorch.estimates import Rates, estimated, flops_of
 from egrl_training.pytorch.fit_report import ALL, LEAST, THEIRS, WITHIN
@@ -447,33 +446,3 @@ def test_a_step_without_a_loss_or_a_plan_is_one_line_with_the_reason(returned: A
     with pytest.raises(InputError, match=said) as caught:
         egrl_training.fits(lambda x: returned(x @ weight), [x], "2 MiB", rates=RATES, name="loss")
     assert "\n" not in str(caught.value)
-
-
-ORDERS = (torch.contiguous_format, torch.channels_last)
-
-
-@pytest.mark.parametrize(
-    ("channels", "groups", "window", "lies"),
-    [
-        *((each, 1, 3, lies) for each in ((3, 16), (8, 24), (12, 16), (64, 64)) for lies in ORDERS),
-        ((64, 64), 64, 7, torch.channels_last),
-    ],
-)
-def test_scratch_of_a_convolution_is_what_its_kernels_take(
-    channels: tuple[int, int], groups: int, window: int, lies: torch.memory_format
-) -> None:
-    """Within small blocks that each thread keeps."""
-    image = torch.randn(4, channels[0], 16, 16).to(memory_format=lies)
-    weight, bias = torch.randn(channels[1], channels[0] // groups, window, window), torch.randn(channels[1])
-    settings = [1, 1], [window // 2] * 2, [1, 1], False, [0, 0], groups
-    result = torch.ops.aten.convolution(image, weight, bias, *settings)
-    forward = image, weight, bias, *settings
-    backward = result, image, weight, [channels[1]], *settings, [True] * 3
-    for expected, call in (
-        (scratch._convolution(*forward), lambda: torch.ops.aten.convolution(*forward)),
-        (scratch._convolution_backward(*backward), lambda: torch.ops.aten.convolution_backward(*backward)),
-    ):
-        made = call()
-        held = sum(each.nbytes for each in (made if isinstance(made, tuple) else (made,)))
-        del made
-        assert expected + held == pytest.approx(peak_of(call, torch.device("cpu")), rel=0.02, abs=16_384)

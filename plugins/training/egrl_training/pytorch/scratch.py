@@ -5,9 +5,9 @@ Convolutions (`mkldnn/Conv.cpp`, oneDNN) copy what they read into layouts of the
 whose channels lie last (`torch.channels_last`) weights alone. Dropout and masked attention make masks. Norms copy what
 does not lie in order.
 
-Deviations: what else threads keep for themselves is left out (gradients of a weight that they add up, blocks of
-products in bfloat16), and convolutions in bfloat16 take more than is said; on a GPU, where a library chooses algorithms
-with workspaces, ops take nothing beside.
+Deviations: how threads share the work of a convolution in bfloat16 is guessed from its sizes (`_sharing`), and what
+else they keep for themselves is left out (gradients of a weight in float32 that they add up, blocks of products in
+bfloat16); on a GPU, where a library chooses algorithms with workspaces, ops take nothing beside.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ FEW_CHANNELS = 4
 WIDEST = 14
 """Windows that are wider have no kernel of their own: they are written side by side for a product."""
 WINDOW = 3
-"""Windows of single channels that are wider have no kernel for the gradient of the weight where channels lie last."""
+"""Wider windows of single channels have no kernel of oneDNN's for the gradient of the weight, but where channels lie
+last one in blocks."""
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 FLOAT_BYTES = 4
 """Of what attention computes with."""
@@ -112,7 +113,22 @@ def _convolution(
     if transposed:
         return max(_image(image) + _padded(weight, 0), 2 * _bytes(out))
     copies = (_padded(image, 1) if image.shape[1] >= LANES else 0) + _weight(image, weight, more[1])
+    if math.prod(weight.shape[2:]) == 1:
+        copies += _points(image, weight, out, max(stride))
     return max(copies + _padded(out, 1) - _bytes(out), _padded(out, 1))
+
+
+def _points(image: Any, weight: Any, out: Any, stride: int) -> int:
+    """What threads take for windows of one point: each what it reads of an image, if it skips some, and sums."""
+    read = image.shape[1] * image.element_size() if stride > 1 else 0
+    sums = out.shape[1] * FLOAT_BYTES if image.dtype == torch.bfloat16 else 0
+    return int(_sharing(image, weight, out) * (read + sums) * math.prod(out.shape[2:]))
+
+
+def _sharing(image: Any, weight: Any, out: Any, stride: int = 1) -> int:
+    """How many threads have images of their own; those that share them divide the channels."""
+    images = image.numel() + out.numel() >= 2 * weight.numel() and stride == 1
+    return min(torch.get_num_threads(), image.shape[0]) if images else 1
 
 
 def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *more: Any) -> int:
@@ -120,19 +136,26 @@ def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *mo
 
     `more` are stride, padding, dilation, whether it is transposed, output padding, groups, and what is asked for.
     """
-    strided, groups = max(more[0]) > 1 and not more[3], more[5]
+    groups, half = more[5], image.dtype == torch.bfloat16
     of_image, of_weight = more[-1][:2]
+    alone = groups == image.shape[1] == weight.shape[0]
+    strided = max(more[0]) > 1 and not more[3] and (half or not alone)
     if _is_last(image, weight, more[3]):
-        return _backward_last(gradient, image, weight, groups, of_weight)
+        return _backward_last(gradient, image, weight, *more)
     there, peak = 0, 0
     if of_image:
         peak = _image(gradient) + _padded(weight, *((0,) if groups > 1 else (0, 1))) + _padded(image, 1)
         peak = max(peak, (3 if strided else 2) * _bytes(image))
         there = _bytes(image)
-    if of_weight:
+    if of_weight and alone and weight.shape[-1] > WINDOW:  # read and written as they are
+        there += _bytes(weight)
+    elif of_weight:
         lanes = _lanes(image)
         copies = _weight(image, weight, groups, lanes)
-        copies += max(_image(image, lanes) + _image(gradient, lanes), _bytes(weight))
+        blocks = _image(image, lanes) + _image(gradient, lanes)
+        if half and not more[3] and not alone:
+            blocks += _sums(gradient, image, weight, *more[:2], groups)
+        copies += max(blocks, _bytes(weight))
         if weight.shape[-1] > WIDEST:
             copies = _bytes(weight) + _columns(gradient, image, weight)
         peak = max(peak, there + copies)
@@ -155,15 +178,41 @@ def _weight_last(image: Any, weight: Any, groups: int) -> int:
     return copies + _padded(weight, *((0,) if groups > 1 else (0, 1)))
 
 
-def _backward_last(gradient: Any, image: Any, weight: Any, groups: int, of_weight: bool) -> int:
+def _backward_last(gradient: Any, image: Any, weight: Any, stride: Any, pad: Any, *more: Any) -> int:
     """The same, and for the gradient of a weight that in blocks, whose groups have blocks of their own."""
+    groups = more[3]
+    alone = groups == image.shape[1]
+    blocks = (LANES * LANES if alone and weight.shape[-1] > WINDOW else 1) * _bytes(weight)
     copies = _weight_last(image, weight, groups)
     copies += 0 if _lies_last(gradient) else _bytes(gradient)
-    if of_weight and groups == image.shape[1] and weight.shape[-1] > WINDOW:
-        copies += LANES * LANES * _bytes(weight)
-    elif of_weight:
-        copies += _bytes(weight)
-    return copies
+    if not more[-1][1]:
+        return copies
+    if image.dtype == torch.bfloat16 and not (alone and weight.shape[-1] <= WINDOW):
+        sums = _sums(gradient, image, weight, stride, pad, groups, lie_last=True)
+        return copies + max(blocks + sums - 2 * _bytes(weight), _bytes(weight))
+    return copies + blocks
+
+
+def _sums(
+    gradient: Any, image: Any, weight: Any, stride: Any, pad: Any, groups: int, lie_last: bool = False
+) -> int:
+    """For the gradient of a weight in bfloat16: sums in float32, and rows that are laid out for it."""
+    window, point = math.prod(weight.shape[2:]), math.prod(weight.shape[2:]) == 1
+    given, made = (
+        groups * math.ceil(each // groups / LANES) * LANES for each in (image.shape[1], weight.shape[0])
+    )
+    sums = made * given // groups * window * FLOAT_BYTES
+    if point and not lie_last:
+        return int(sums)
+    width = _even(math.ceil(image.shape[-1] / stride[-1])) + _even(math.ceil(pad[-1] / stride[-1]) + 1)
+    rows = given * math.prod(image.shape[2:-1]) * stride[-1] * width
+    rows += made * math.prod(gradient.shape[2:-1]) * _even(gradient.shape[-1])
+    sharing = _sharing(image, weight, gradient, max(stride)) if groups == 1 else 1
+    return int(sharing * (sums + rows * image.element_size()))
+
+
+def _even(number: int) -> int:
+    return number + number % 2
 
 
 def _columns(gradient: Any, image: Any, weight: Any) -> int:

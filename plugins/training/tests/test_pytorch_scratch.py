@@ -1,0 +1,70 @@
+"""What ops take beside their inputs and results is what they took when they ran."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from egrl_training.pytorch import scratch
+from egrl_training.pytorch.peak import peak_of
+
+AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
+BFLOAT16 = AVX512 and torch.cpu._is_avx512_bf16_supported() and not torch.cpu._is_amx_tile_supported()
+ORDERS = (torch.contiguous_format, torch.channels_last)
+
+
+def _hold_scratch(
+    channels: tuple[int, int],
+    groups: int,
+    window: int,
+    lies: torch.memory_format,
+    dtype: torch.dtype,
+    stride: int = 1,
+) -> None:
+    """Within small blocks that each thread keeps."""
+    image = torch.randn(4, channels[0], 16, 16, dtype=dtype).to(memory_format=lies)
+    weight = torch.randn(channels[1], channels[0] // groups, window, window, dtype=dtype)
+    bias = torch.randn(channels[1], dtype=dtype)
+    settings = [stride] * 2, [window // 2] * 2, [1, 1], False, [0, 0], groups
+    result = torch.ops.aten.convolution(image, weight, bias, *settings)
+    forward = image, weight, bias, *settings
+    backward = result, image, weight, [channels[1]], *settings, [True] * 3
+    for expected, call in (
+        (scratch._convolution(*forward), lambda: torch.ops.aten.convolution(*forward)),
+        (scratch._convolution_backward(*backward), lambda: torch.ops.aten.convolution_backward(*backward)),
+    ):
+        made = call()
+        held = sum(each.nbytes for each in (made if isinstance(made, tuple) else (made,)))
+        del made
+        assert expected + held == pytest.approx(peak_of(call, torch.device("cpu")), rel=0.02, abs=16_384)
+
+
+@pytest.mark.skipif(not AVX512, reason="sizes are those of kernels with AVX-512")
+@pytest.mark.parametrize(
+    ("channels", "groups", "window", "lies"),
+    [
+        *((each, 1, 3, lies) for each in ((3, 16), (8, 24), (12, 16), (64, 64)) for lies in ORDERS),
+        *(((64, 64), 64, window, lies) for window in (3, 5, 7) for lies in ORDERS),
+    ],
+)
+def test_scratch_of_a_convolution_is_what_its_kernels_take(
+    channels: tuple[int, int], groups: int, window: int, lies: torch.memory_format
+) -> None:
+    _hold_scratch(channels, groups, window, lies, torch.float32)
+
+
+@pytest.mark.skipif(not BFLOAT16, reason="this processor has other kernels for bfloat16")
+@pytest.mark.parametrize("lies", ORDERS)
+@pytest.mark.parametrize(
+    ("channels", "groups", "window", "stride"),
+    [
+        *(((64, 64), 1, 3, stride) for stride in (1, 2)),
+        *((each, 1, 3, 1) for each in ((16, 24), (256, 256))),
+        ((64, 256), 1, 1, 1),
+        *(((64, 64), 64, *each) for each in ((7, 1), (5, 1), (5, 2))),
+    ],
+)
+def test_scratch_of_a_convolution_in_bfloat16_has_sums_in_float32(
+    channels: tuple[int, int], groups: int, window: int, stride: int, lies: torch.memory_format
+) -> None:
+    _hold_scratch(channels, groups, window, lies, torch.bfloat16, stride)
