@@ -1,11 +1,13 @@
 """What `egrl fits` says of ten networks, beside what their steps take: PyTorch's profiler counts the bytes.
 
     python -m benchmarks.training_fits -o FOLDER [--networks gpt2,mlp] [--small] [--backend inductor]
-    python -m benchmarks.training_fits -o FOLDER --table
+    python -m benchmarks.training_fits -o FOLDER --networks strangers [--kinds float32,bfloat16] [--only TEXT]
+    python -m benchmarks.training_fits -o FOLDER --table | --summary
 
 Forward and backward are compiled with "aot_eager", or with inductor, on a processor: with every value kept, as
 PyTorch's own partitioner cuts them, and with the plan of the least peak that is found; then AdamW steps, whose state is
-there all the time. What is said comes from a network without data. FOLDER/fits.jsonl has what was measured; it is not
+there all the time. What is said comes from a network without data, but for strangers, architectures that nobody here
+wrote (`training_strangers.py`), some of which need some to be made. FOLDER/fits.jsonl has what was measured; it is not
 measured again.
 """
 
@@ -23,6 +25,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from benchmarks.training_models import FULL, SMALL, Training
+from benchmarks.training_strangers import strangers
 from torch import nn
 
 from benchmarks.lines import Lines
@@ -86,6 +89,33 @@ OTHERS: dict[str, Callable[[bool], Training]] = {
     ),
 }
 NETWORKS = (*FULL, *OTHERS)
+KINDS = ("float32", "bfloat16", "autocast", "channels_last")
+"""How strangers are trained: numbers of one type, autocast to bfloat16, or float32 with channels last."""
+
+
+class Autocast(nn.Module):
+    """A network whose products are in bfloat16."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss: torch.Tensor = self.net(*inputs)
+        return loss
+
+
+def stranger(build: Callable[[], Any], kind: str) -> Training:
+    """An architecture of others, trained so."""
+    torch.manual_seed(0)
+    net, inputs = build()
+    dtype = torch.bfloat16 if kind == "bfloat16" else torch.float32
+    net, inputs = net.to(dtype).train(), [x.to(dtype) if x.is_floating_point() else x for x in inputs]
+    if kind == "channels_last":
+        net = net.to(memory_format=torch.channels_last)
+        inputs = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
+    return Training(Autocast(net) if kind == "autocast" else net, tuple(inputs))
 
 
 def network(name: str, small: bool) -> Training:
@@ -102,12 +132,11 @@ def network(name: str, small: bool) -> Training:
 
 
 def said(
-    name: str, small: bool, backend: str = "aot_eager"
+    name: str, make: Callable[[], Training], backend: str = "aot_eager"
 ) -> tuple[FitStep, dict[str, np.ndarray[Any, np.dtype[np.int16]]], float]:
-    """What is known without data: the step, the three plans, and the seconds that it took."""
+    """What is known without a step: the step, the three plans, and the seconds that it took."""
     begun = time.perf_counter()
-    with without_data():
-        made = network(name, small)
+    made = make()
     step = FitSteps(made.model, made.inputs, 0, "adamw", Rates(), name, backend).given
     least = least_peak(step.joint.step, step.tables, SEARCH_S)
     plans = {ALL: step.everything, THEIRS: step.theirs(), LEAST: least}
@@ -148,13 +177,15 @@ def keeping(names: Collection[str], joint: JointGraph) -> Cut:
     return Cut(joint.positions(names))
 
 
-def compare(name: str, small: bool, backend: str, lines: Lines) -> None:
-    """Add what is said and measured of a network."""
+def compare(
+    name: str, make: Callable[[], Training], bare: Callable[[], Training], backend: str, lines: Lines
+) -> None:
+    """Add what is said of the network that `bare` makes, and measured of the one that `make` does."""
     if all((name, plan) in lines for plan in (ALL, THEIRS, LEAST)):
         return
-    step, plans, seconds = said(name, small, backend)
+    step, plans, seconds = said(name, bare, backend)
     torch.manual_seed(0)
-    made = network(name, small)
+    made = make()
     for plan, kept in plans.items():
         pairs = zip(step.joint.step.candidates, kept, strict=True)
         names = {step.joint.step.values[number].name for number, keep in pairs if keep}
@@ -197,6 +228,50 @@ def table(lines: Lines) -> str:
     return "\n".join(rows)
 
 
+def summary(lines: Lines) -> str:
+    """One line for each kind of training: how far what is said of its plans is from what was measured."""
+    found: dict[str, list[tuple[float, str]]] = {}
+    for line in lines.all:
+        name, _, kind = line["network"].partition(", ")
+        for what in ("", "_step"):
+            off = line[f"said{what}_bytes"] / line[f"measured{what}_bytes"] - 1
+            found.setdefault(kind, []).append((off, f"{name}, {line['plan'] if not what else 'AdamW steps'}"))
+    rows = []
+    for kind, all_of_them in found.items():
+        off = np.array([each for each, _ in all_of_them])
+        networks = {name.rpartition(", ")[0] for _, name in all_of_them}
+        worst = [f"{name} {each:+.2%}" for each, name in sorted(all_of_them, key=lambda pair: -abs(pair[0]))]
+        within = ", ".join(
+            f"{np.mean(abs(off) <= most):.3f} within {most:.1%}" for most in (0.001, 0.01, 0.02)
+        )
+        rows.append(f"{kind or 'own'}: {len(networks)} networks, {within}; {'; '.join(worst[:3])}")
+    return "\n".join(rows)
+
+
+def bare(name: str, small: bool) -> Training:
+    """One of `NETWORKS` without data."""
+    with without_data():
+        return network(name, small)
+
+
+def compare_own(names: Sequence[str], small: bool, backend: str, lines: Lines) -> None:
+    """Add what is said and measured of some of `NETWORKS`."""
+    for name in names:
+        compare(name, partial(network, name, small), partial(bare, name, small), backend, lines)
+
+
+def compare_strangers(kinds: Sequence[str], only: str, backend: str, lines: Lines) -> None:
+    """Add what is said and measured of architectures of others."""
+    for kind in kinds:
+        for name, build in strangers():
+            if only in name and not (kind == "channels_last" and name.startswith("transformers")):
+                make = partial(stranger, build, kind)
+                try:
+                    compare(f"{name}, {kind}", make, make, backend, lines)
+                except Exception as error:  # an op that knows no bfloat16, say
+                    print(f"{name}, {kind}: {type(error).__name__}: {str(error)[:200]}", flush=True)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure what FOLDER lacks, or print the table of what it has."""
     parser = argparse.ArgumentParser(
@@ -206,15 +281,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--networks", default=",".join(NETWORKS))
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--backend", choices=BACKENDS, default="aot_eager")
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--only", default="", help="strangers whose name has this text")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--summary", action="store_true")
     options = parser.parse_args(argv)
     options.output.mkdir(parents=True, exist_ok=True)
     lines = Lines(options.output / "fits.jsonl", KEYS)
     if options.table:
         print(table(lines))
-        return 0
-    for name in options.networks.split(","):
-        compare(name, options.small, options.backend, lines)
+    elif options.summary:
+        print(summary(lines))
+    elif options.networks == "strangers":
+        compare_strangers(options.kinds.split(","), options.only, options.backend, lines)
+    else:
+        compare_own(options.networks.split(","), options.small, options.backend, lines)
     return 0
 
 

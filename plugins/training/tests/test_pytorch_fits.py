@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from benchmarks.training_fits import NETWORKS, measured, network, said
+from benchmarks.training_fits import NETWORKS, bare, measured, network, said
 from click.testing import CliRunner
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -114,7 +115,7 @@ def test_the_largest_batch_is_the_last_whose_capture_fits() -> None:
 @pytest.mark.parametrize("name", gate(NETWORKS, ("autoencoder",)))
 def test_the_peak_that_is_said_is_the_one_that_is_measured(name: str, tmp_path: Path) -> None:
     lines = training_fits.Lines(tmp_path / "fits.jsonl", training_fits.KEYS)
-    training_fits.compare(name, True, "aot_eager", lines)
+    training_fits.compare_own([name], True, "aot_eager", lines)
     assert [line["plan"] for line in lines.all] == [ALL, THEIRS, LEAST]
     for line in lines.all:
         assert line["said_bytes"] == pytest.approx(line["measured_bytes"], rel=0.02)
@@ -126,7 +127,7 @@ def test_the_peak_that_is_said_is_the_one_that_is_measured(name: str, tmp_path: 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_peak_that_is_said_under_inductor_is_the_one_that_is_measured(name: str, tmp_path: Path) -> None:
     lines = training_fits.Lines(tmp_path / "fits.jsonl", training_fits.KEYS)
-    training_fits.compare(name, True, "inductor", lines)
+    training_fits.compare_own([name], True, "inductor", lines)
     for line in lines.all:
         assert line["said_bytes"] == pytest.approx(line["measured_bytes"], rel=0.02)
 
@@ -381,7 +382,7 @@ def test_what_the_optimizer_needs_alone_is_said() -> None:
 @pytest.mark.exhaustive
 def test_pytorchs_plan_is_what_its_partitioner_saves() -> None:
     peak, _ = measured(network("llama", True), "aot_eager")
-    found, plans, _ = said("llama", True)
+    found, plans, _ = said("llama", partial(bare, "llama", True))
     passes = simulate(found.tables, np.stack([plans[THEIRS], plans[ALL]]))[1]
     assert passes[0] == pytest.approx(peak, rel=0.01)
     assert passes[0] < 0.97 * passes[1]

@@ -60,7 +60,7 @@ def test_scratch_of_a_convolution_is_what_its_kernels_take(
     [
         *(((64, 64), 1, 3, stride) for stride in (1, 2)),
         *((each, 1, 3, 1) for each in ((16, 24), (256, 256))),
-        ((64, 256), 1, 1, 1),
+        *(((96, 96), 12, 3, stride) for stride in (1, 2)),
         *(((64, 64), 64, *each) for each in ((7, 1), (5, 1), (5, 2))),
     ],
 )

@@ -165,7 +165,7 @@ def _watch_until_backward(results: Any, modules: Sequence[nn.Module], say: Calla
 
     for result in _tensors(results):
         if result.requires_grad:
-            result.register_hook(compare)
+            result.register_hook(compare)  # type: ignore[no-untyped-call]
 
 
 def _outcome(

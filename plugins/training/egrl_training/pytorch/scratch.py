@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import _prims_common as _prims
 from torch import fx
 
 from egrl_training.pytorch.counted import tensors_of
@@ -29,13 +30,13 @@ FEW_CHANNELS = 4
 WIDEST = 14
 """Windows that are wider have no kernel of their own: they are written side by side for a product."""
 WINDOW = 3
-"""Wider windows of single channels have no kernel of oneDNN's for the gradient of the weight, but where channels lie
-last one in blocks."""
+"""Wider windows of single channels have no kernel for the gradient of the weight, but where channels lie last one in
+blocks; neither have windows that are wider than the image."""
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 FLOAT_BYTES = 4
 """Of what attention computes with."""
 OWN_GRADIENTS = 4
-"""Gradients of the weight that each thread has there."""
+"""Gradients of the weight that each thread has there, and one in float32 if they are in bfloat16."""
 
 
 def scratch_bytes(node: fx.Node) -> int:
@@ -97,7 +98,7 @@ def _weight(image: Any, weight: Any, groups: int, lanes: int = LANES) -> int:
 
 def _lanes(image: Any) -> int:
     """Channels that lie together where an image with these is read for the gradient of a weight."""
-    return LANES if image.shape[1] >= LANES else LANES // 2
+    return LANES // 2 if FEW_CHANNELS <= image.shape[1] < LANES else LANES
 
 
 def _convolution(
@@ -138,8 +139,9 @@ def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *mo
     """
     groups, half = more[5], image.dtype == torch.bfloat16
     of_image, of_weight = more[-1][:2]
-    alone = groups == image.shape[1] == weight.shape[0]
-    strided = max(more[0]) > 1 and not more[3] and (half or not alone)
+    alone = groups == image.shape[1]
+    few = groups > 1 and image.shape[1] // groups < LANES
+    strided = max(more[0]) > 1 and not more[3] and (not few or (alone and half))
     if _is_last(image, weight, more[3]):
         return _backward_last(gradient, image, weight, *more)
     there, peak = 0, 0
@@ -147,29 +149,36 @@ def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *mo
         peak = _image(gradient) + _padded(weight, *((0,) if groups > 1 else (0, 1))) + _padded(image, 1)
         peak = max(peak, (3 if strided else 2) * _bytes(image))
         there = _bytes(image)
-    if of_weight and alone and weight.shape[-1] > WINDOW:  # read and written as they are
-        there += _bytes(weight)
-    elif of_weight:
+    if of_weight:
         lanes = _lanes(image)
         copies = _weight(image, weight, groups, lanes)
         blocks = _image(image, lanes) + _image(gradient, lanes)
-        if half and not more[3] and not alone:
-            blocks += _sums(gradient, image, weight, *more[:2], groups)
+        if half and not more[3] and not few:
+            blocks += _sums(gradient, image, weight, more[0], more[1], groups)
         copies += max(blocks, _bytes(weight))
-        if weight.shape[-1] > WIDEST:
+        if weight.shape[-1] > WIDEST or max(more[2]) > 1 or _has_no_kernel(image, weight, groups):
             copies = _bytes(weight) + _columns(gradient, image, weight)
+        elif half and few and not alone:
+            copies = _in_blocks(weight, groups, image.element_size() + FLOAT_BYTES)
         peak = max(peak, there + copies)
         there += _bytes(weight)
     return max(peak - there, 0)
 
 
+def _has_no_kernel(image: Any, weight: Any, groups: int) -> bool:
+    """True if oneDNN has none for the gradient of the weight of such groups."""
+    if groups == image.shape[1]:
+        return bool(weight.shape[-1] > min(WINDOW, image.shape[-1]))
+    return groups > 1 and image.shape[1] // groups < LANES // 2
+
+
 def _lies_last(tensor: Any) -> bool:
-    return bool(tensor.dim() in _LAST and tensor.is_contiguous(memory_format=_LAST[tensor.dim()]))
+    return tensor.dim() in _LAST and _prims.suggest_memory_format(tensor) == _LAST[tensor.dim()]
 
 
 def _is_last(image: Any, weight: Any, transposed: bool) -> bool:
     """True if the channels of image or weight lie together (`torch.channels_last`): so all of them are read then."""
-    return not transposed and any(_lies_last(each) and not each.is_contiguous() for each in (image, weight))
+    return not transposed and (_lies_last(image) or _lies_last(weight))
 
 
 def _weight_last(image: Any, weight: Any, groups: int) -> int:
@@ -181,13 +190,13 @@ def _weight_last(image: Any, weight: Any, groups: int) -> int:
 def _backward_last(gradient: Any, image: Any, weight: Any, stride: Any, pad: Any, *more: Any) -> int:
     """The same, and for the gradient of a weight that in blocks, whose groups have blocks of their own."""
     groups = more[3]
-    alone = groups == image.shape[1]
-    blocks = (LANES * LANES if alone and weight.shape[-1] > WINDOW else 1) * _bytes(weight)
+    alone = groups == image.shape[1] and not _has_no_kernel(image, weight, groups)
+    blocks = _bytes(weight) if alone or groups == 1 else _in_blocks(weight, groups, image.element_size())
     copies = _weight_last(image, weight, groups)
     copies += 0 if _lies_last(gradient) else _bytes(gradient)
     if not more[-1][1]:
         return copies
-    if image.dtype == torch.bfloat16 and not (alone and weight.shape[-1] <= WINDOW):
+    if image.dtype == torch.bfloat16 and not alone:
         sums = _sums(gradient, image, weight, stride, pad, groups, lie_last=True)
         return copies + max(blocks + sums - 2 * _bytes(weight), _bytes(weight))
     return copies + blocks
@@ -197,18 +206,26 @@ def _sums(
     gradient: Any, image: Any, weight: Any, stride: Any, pad: Any, groups: int, lie_last: bool = False
 ) -> int:
     """For the gradient of a weight in bfloat16: sums in float32, and rows that are laid out for it."""
-    window, point = math.prod(weight.shape[2:]), math.prod(weight.shape[2:]) == 1
-    given, made = (
-        groups * math.ceil(each // groups / LANES) * LANES for each in (image.shape[1], weight.shape[0])
-    )
-    sums = made * given // groups * window * FLOAT_BYTES
-    if point and not lie_last:
-        return int(sums)
+    sums = _in_blocks(weight, groups, FLOAT_BYTES)
+    if math.prod(weight.shape[2:]) == 1 and not lie_last:
+        return sums
+    given, made = (groups * _whole(each // groups) for each in (image.shape[1], weight.shape[0]))
     width = _even(math.ceil(image.shape[-1] / stride[-1])) + _even(math.ceil(pad[-1] / stride[-1]) + 1)
     rows = given * math.prod(image.shape[2:-1]) * stride[-1] * width
     rows += made * math.prod(gradient.shape[2:-1]) * _even(gradient.shape[-1])
     sharing = _sharing(image, weight, gradient, max(stride)) if groups == 1 else 1
     return int(sharing * (sums + rows * image.element_size()))
+
+
+def _in_blocks(weight: Any, groups: int, element: int) -> int:
+    """Bytes of a weight whose groups have blocks of their own, with elements of so many bytes."""
+    group = _whole(weight.shape[0] // groups) * _whole(weight.shape[1])
+    return int(groups * group * math.prod(weight.shape[2:]) * element)
+
+
+def _whole(channels: int) -> int:
+    """Channels of whole blocks."""
+    return math.ceil(channels / LANES) * LANES
 
 
 def _even(number: int) -> int:
@@ -218,8 +235,8 @@ def _even(number: int) -> int:
 def _columns(gradient: Any, image: Any, weight: Any) -> int:
     """What threads take that write windows side by side, and add up gradients of their own."""
     window = math.prod(weight.shape[1:]) * math.prod(gradient.shape[2:]) * int(image.element_size())
-    threads = min(image.shape[0], torch.get_num_threads())
-    return int(threads * (window + OWN_GRADIENTS * _bytes(weight)))
+    own = OWN_GRADIENTS * _bytes(weight) + (image.dtype == torch.bfloat16) * FLOAT_BYTES * weight.numel()
+    return int(torch.get_num_threads() * (window + own))
 
 
 def _attention_blocks(query: Any, key: Any) -> tuple[int, int]:
@@ -249,6 +266,10 @@ def _copies(gradient: Any, image: Any, *more: Any) -> int:
     return _copy(gradient) + _copy(image)
 
 
+def _norm_backward(gradient: Any, image: Any, weight: Any, *more: Any) -> int:
+    return 0 if weight is not None and weight.dtype != image.dtype else _bytes(image)
+
+
 def _like(image: Any, *more: Any) -> int:
     return _bytes(image)
 
@@ -260,7 +281,7 @@ _SCRATCH: dict[Any, Callable[..., int]] = {
     aten.native_layer_norm_backward: _copies,
     aten.native_group_norm: _copy,
     aten.native_group_norm_backward: _copies,
-    aten.native_batch_norm_backward: _like,
+    aten.native_batch_norm_backward: _norm_backward,
     aten.native_dropout: _like,
     aten.native_dropout_backward: _like,
     aten._scaled_dot_product_flash_attention_for_cpu: _attention,
