@@ -20,9 +20,10 @@ def _hold_scratch(
     lies: torch.memory_format,
     dtype: torch.dtype,
     stride: int = 1,
+    images: int = 4,
 ) -> None:
     """Within small blocks that each thread keeps."""
-    image = torch.randn(4, channels[0], 16, 16, dtype=dtype).to(memory_format=lies)
+    image = torch.randn(images, channels[0], 16, 16, dtype=dtype).to(memory_format=lies)
     weight = torch.randn(channels[1], channels[0] // groups, window, window, dtype=dtype)
     bias = torch.randn(channels[1], dtype=dtype)
     settings = [stride] * 2, [window // 2] * 2, [1, 1], False, [0, 0], groups
@@ -68,3 +69,18 @@ def test_scratch_of_a_convolution_in_bfloat16_has_sums_in_float32(
     channels: tuple[int, int], groups: int, window: int, stride: int, lies: torch.memory_format
 ) -> None:
     _hold_scratch(channels, groups, window, lies, torch.bfloat16, stride)
+
+
+@pytest.mark.parametrize("lies", ORDERS)
+@pytest.mark.parametrize(
+    ("groups", "window", "stride"), [(1, 3, 1), (1, 3, 2), (1, 1, 1), (1, 1, 2), (2, 3, 1), (16, 3, 1)]
+)
+def test_scratch_of_a_convolution_in_float64_is_its_windows_side_by_side(
+    groups: int, window: int, stride: int, lies: torch.memory_format
+) -> None:
+    _hold_scratch((16, 32), groups, window, lies, torch.float64, stride)
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_scratch_of_a_small_convolution_of_one_image_is_its_windows_side_by_side(window: int) -> None:
+    _hold_scratch((16, 32), 1, window, torch.contiguous_format, torch.float32, images=1)

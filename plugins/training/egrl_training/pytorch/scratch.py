@@ -32,6 +32,8 @@ WIDEST = 14
 WINDOW = 3
 """Wider windows of single channels have no kernel for the gradient of the weight, but where channels lie last one in
 blocks; neither have windows that are wider than the image."""
+LITTLE = 20_480
+"""Numbers of an image that is convolved without oneDNN if it is the only one of its batch."""
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 FLOAT_BYTES = 4
 """Of what attention computes with."""
@@ -109,6 +111,8 @@ def _convolution(
     `more` are output padding and groups.
     """
     out = aten.convolution.default(image, weight, bias, stride, pad, dilation, transposed, *more)
+    if not transposed and _is_product(image, weight, stride, dilation, more[1]):
+        return _product(out, image, weight, stride, pad, more[1])
     if _is_last(image, weight, transposed):
         return _weight_last(image, weight, more[1])
     if transposed:
@@ -117,6 +121,32 @@ def _convolution(
     if math.prod(weight.shape[2:]) == 1:
         copies += _points(image, weight, out, max(stride))
     return max(copies + _padded(out, 1) - _bytes(out), _padded(out, 1))
+
+
+def _is_product(image: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> bool:
+    """True if PyTorch does not ask oneDNN: for float64, and for little work (`use_mkldnn` in `Convolution.cpp`)."""
+    if image.dtype != torch.float32:
+        return bool(image.dtype == torch.float64)
+    plain = max(*stride, *dilation) == 1 and math.prod(weight.shape[2:]) == 1
+    alone = plain and image.shape[0] < LANES and torch.get_num_threads() == 1
+    little = groups == 1 and min(weight.shape[2:]) <= WINDOW and image.shape[0] == 1
+    return alone or (little and image.numel() <= LITTLE)
+
+
+def _product(
+    out: Any, image: Any, weight: Any, stride: Any, pad: Any, groups: int, backward: bool = False
+) -> int:
+    """Windows side by side, for a product with the weight, group by group; results of groups are put together."""
+    windows = (
+        math.prod(weight.shape[1:]) * out.shape[0] * math.prod(out.shape[2:]) * int(image.element_size())
+    )
+    if math.prod(weight.shape[2:]) == 1 and max(*stride, *(each + 1 for each in pad)) == 1:
+        windows = 0
+    if groups == 1:
+        return windows + _laid_anew(image, weight)
+    if backward:
+        return max(windows + (_bytes(image) + _bytes(out)) // groups, _bytes(image) + _bytes(weight))
+    return max(windows + _bytes(image) // groups, _bytes(out))
 
 
 def _points(image: Any, weight: Any, out: Any, stride: int) -> int:
@@ -142,6 +172,8 @@ def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *mo
     alone = groups == image.shape[1]
     few = groups > 1 and image.shape[1] // groups < LANES
     strided = max(more[0]) > 1 and not more[3] and (not few or (alone and half))
+    if not more[3] and _is_product(image, weight, more[0], more[2], groups):
+        return _product(gradient, image, weight, more[0], more[1], groups, backward=True)
     if _is_last(image, weight, more[3]):
         return _backward_last(gradient, image, weight, *more)
     there, peak = 0, 0
@@ -181,10 +213,15 @@ def _is_last(image: Any, weight: Any, transposed: bool) -> bool:
     return not transposed and (_lies_last(image) or _lies_last(weight))
 
 
+def _laid_anew(image: Any, weight: Any) -> int:
+    """Copies of image or weight if the channels of the other alone lie together."""
+    both = (image, weight)
+    return sum(_bytes(each) for each in both if not _lies_last(each)) if any(map(_lies_last, both)) else 0
+
+
 def _weight_last(image: Any, weight: Any, groups: int) -> int:
     """Copies of what lies in another order, and of the weight in blocks."""
-    copies = sum(_bytes(each) for each in (image, weight) if not _lies_last(each))
-    return copies + _padded(weight, *((0,) if groups > 1 else (0, 1)))
+    return _laid_anew(image, weight) + _padded(weight, *((0,) if groups > 1 else (0, 1)))
 
 
 def _backward_last(gradient: Any, image: Any, weight: Any, stride: Any, pad: Any, *more: Any) -> int:
