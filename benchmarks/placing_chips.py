@@ -83,10 +83,7 @@ class Split:
 
     @cached_property
     def _places(self) -> Places:
-        placer = self.problem.placer
-        return Places(
-            placer.node, placer.head, placer.features, self.problem.space.shape, None, placer.offset
-        )
+        return Places.of(self.problem.placer, self.problem.space.shape)
 
     def costs(self, rules: np.ndarray) -> np.ndarray:
         """Seconds float64 [B] of what rules [B, P] place."""

@@ -122,7 +122,7 @@ class Pair:
         from policies.places import Places
 
         placer = self._placer
-        places = Places(placer.node, placer.head, placer.features, (len(self._tables.weight_bytes), 2))
+        places = Places.of(placer, (len(self._tables.weight_bytes), 2))
         rules = rules.astype(np.float32)
         scores = places.linear(rules[:, :-1].reshape(len(rules), 2, 2, -1))
         maps = placer.place(scores, free_share(rules[:, -1]))

@@ -70,10 +70,10 @@ class Instance:
     @cached_property
     def places(self) -> Places:
         """What networks read."""
-        tables, placer = self.tables, self.placer
+        tables = self.tables
         target = np.repeat(np.arange(len(tables.weight_bytes)), np.diff(tables.edge_start))
         edges = np.stack([tables.edge_source, target])
-        return Places(placer.node, placer.head, placer.features, (len(tables.weight_bytes), 2), edges)
+        return Places.of(self.placer, (len(tables.weight_bytes), 2), edges)
 
     def costs(self, scores: NDArray[np.float32], free: NDArray[np.float64]) -> NDArray[np.float64]:
         """Seconds float64 [B] of the mappings that scores float32 [B, T, L] place."""

@@ -186,21 +186,18 @@ def with_baseline_of(problem: Problem, file: str) -> Problem:
 
 def _of_learned_rule(problem: Problem) -> Mapping16:
     """What the first of the rules that ship places, int16 [N, H]. InputError if none ships for the problem."""
-    from policies.network import LINEAR, NetworkConfig
     from policies.places import Places
-    from policies.ranker import Rankers
-    from policies.shipped import rules
+    from policies.shipped import scored_by_rules
 
-    heads = len(problem.space.heads)
-    found = rules(problem.placer.feature_names, heads) if isinstance(problem, HasPlacer) else []
-    if not found or not isinstance(problem, HasPlacer):
-        raise InputError(
-            f"--baseline {LEARNED}: expected a problem that rules ship for, such as nnpi, found {problem.about.name}"
-        )
-    placer = problem.placer
-    places = Places(placer.node, placer.head, placer.features, problem.space.shape, offset=placer.offset)
-    rankers = Rankers(NetworkConfig(name=LINEAR), placer.feature_names, heads)
-    return placer.place(*rankers.scores(found[0][None], places))[0]
+    if isinstance(problem, HasPlacer):
+        placer = problem.placer
+        scored = scored_by_rules(placer.feature_names, Places.of(placer, problem.space.shape))
+        if scored is not None:
+            scores, free = scored
+            return placer.place(scores[:1], free[:1])[0]
+    raise InputError(
+        f"--baseline {LEARNED}: expected a problem that rules ship for, such as nnpi, found {problem.about.name}"
+    )
 
 
 def list_problems() -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,15 @@ class Means:
         return found
 
 
+class Placer(Protocol):
+    """What a problem places tensors by rank with, as far as it is read here; see `Places`."""
+
+    node: NDArray[np.int64]
+    head: NDArray[np.int64]
+    features: Floats
+    offset: int
+
+
 @dataclass(frozen=True, eq=False)
 class Places:
     """T tensors of a graph with N nodes and H decisions a node, in L memories.
@@ -67,6 +76,11 @@ class Places:
     shape: tuple[int, int]
     edge_index: NDArray[np.int64] | None = None
     offset: int = 0
+
+    @staticmethod
+    def of(placer: Placer, shape: tuple[int, int], edge_index: NDArray[np.int64] | None = None) -> Places:
+        """What a problem's placer shows of its tensors; `shape` is that of a mapping, (N, H)."""
+        return Places(placer.node, placer.head, placer.features, shape, edge_index, placer.offset)
 
     def with_features(self, more: Floats) -> Places:
         """The same with features float32 [T, L, G] after its own."""

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors.numpy import load
 
-from policies.network import NetworkConfig
+from policies.network import LINEAR, NetworkConfig
+from policies.places import Floats, Places
 from policies.ranker import Rankers
 from policies.weight_vector import Weights
 
@@ -59,6 +61,14 @@ def rules(names: tuple[str, ...], heads: int) -> list[Weights]:
         if tuple(found["features"]) == names and found["heads"] == heads:
             return [np.array(row, np.float32) for row in found["rules"]]
     return []
+
+
+def scored_by_rules(names: tuple[str, ...], places: Places) -> tuple[Floats, NDArray[np.float64]] | None:
+    """Scores float32 [K, T, L] and shares that stay free [K] of the rules for features of these names; None without."""
+    found = rules(names, places.shape[1])
+    if not found:
+        return None
+    return Rankers(NetworkConfig(name=LINEAR), names, places.shape[1]).scores(np.stack(found), places)
 
 
 @cache

@@ -20,10 +20,7 @@ from hwsim.family import HasFamily, Model
 from hwsim.nearest import nearest
 from hwsim.placing import Scores
 from hwsim.problem import Mapping16, Problem
-from policies.network import LINEAR, NetworkConfig
-from policies.ranker import Rankers
-from policies.shipped import ShippedNetwork, network, rules
-from policies.weight_vector import Weights
+from policies.shipped import ShippedNetwork, network, scored_by_rules
 from workloads.errors import InputError
 
 
@@ -57,13 +54,11 @@ STEPS, VISITS, HOT = 8_000, 3_200_000, 2e-3
 
 def placed_by_rules(problem: Problem) -> Mapping16:
     """What the shipped rules place, int16 [K, N, H], the best alone first; K = 0 if none ship for the problem."""
-    found: list[Weights] = []
     if isinstance(problem, HasPlacer):
-        found = rules(problem.placer.feature_names, len(problem.space.heads))
-    if not isinstance(problem, HasPlacer) or not found:
-        return np.empty((0, *problem.space.shape), np.int16)
-    rankers = Rankers(NetworkConfig(name=LINEAR), problem.placer.feature_names, len(problem.space.heads))
-    return problem.placer.place(*rankers.scores(np.stack(found), policy_fit.places_of(problem)))
+        scored = scored_by_rules(problem.placer.feature_names, policy_fit.places_of(problem))
+        if scored is not None:
+            return problem.placer.place(*scored)
+    return np.empty((0, *problem.space.shape), np.int16)
 
 
 def with_noise(scores: Scores) -> Scores:

@@ -58,10 +58,8 @@ def places_of(problem: Problem) -> Places:
 
     if not isinstance(problem, HasPlacer):
         raise ValueError(f"problem: expected one with a placer, received {problem.about.name}")
-    placer = problem.placer
     edges = problem.observation.edge_index if isinstance(problem, HasObservation) else None
-    shape = (len(problem.space.nodes), len(problem.space.heads))
-    return Places(placer.node, placer.head, placer.features, shape, edges, placer.offset)
+    return Places.of(problem.placer, problem.space.shape, edges)
 
 
 def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def test_distances_are_those_of_plain_loops(problem):
 
 def test_the_rule_by_hand_balances_the_seconds_of_chips(problem):
     placer = problem.placer
-    seen = Places(placer.node, placer.head, placer.features, problem.space.shape, None, placer.offset)
+    seen = Places.of(placer, problem.space.shape)
     scores = seen.linear(by_hand(FEATURE_NAMES, 1)[None, :-1].reshape(1, 1, 2, -1))
     mapping = placer.place(scores, NONE_FREE)
     assert problem.judge(mapping[0]) == []
