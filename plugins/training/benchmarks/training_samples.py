@@ -218,7 +218,7 @@ def outcome(samples: Sequence[Sample], backend: str) -> tuple[str, str]:
         return "no graph", ours
     if isinstance(ours, float) and ours <= most:
         return "right", ""
-    plain = found(lambda function: torch.compile(function, backend=backend, dynamic=False))
+    plain = found(lambda function: torch.compile(function, backend=backend, dynamic=False, fullgraph=True))
     as_plain = not isinstance(plain, float) or plain > most
     return ("as plain" if as_plain else "WRONG"), f"{ours}; plain: {plain}"
 
