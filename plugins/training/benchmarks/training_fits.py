@@ -230,21 +230,21 @@ def table(lines: Lines) -> str:
 
 def summary(lines: Lines) -> str:
     """One line for each kind of training: how far what is said of its plans is from what was measured."""
-    found: dict[str, list[tuple[float, str]]] = {}
+    found: dict[str, list[tuple[float, str, str]]] = {}
     for line in lines.all:
         name, _, kind = line["network"].partition(", ")
-        for what in ("", "_step"):
-            off = line[f"said{what}_bytes"] / line[f"measured{what}_bytes"] - 1
-            found.setdefault(kind, []).append((off, f"{name}, {line['plan'] if not what else 'AdamW steps'}"))
+        for key, what in (("", line["plan"]), ("_step", "AdamW steps")):
+            off = line[f"said{key}_bytes"] / line[f"measured{key}_bytes"] - 1
+            found.setdefault(kind, []).append((off, name, what))
     rows = []
-    for kind, all_of_them in found.items():
-        off = np.array([each for each, _ in all_of_them])
-        networks = {name.rpartition(", ")[0] for _, name in all_of_them}
-        worst = [f"{name} {each:+.2%}" for each, name in sorted(all_of_them, key=lambda pair: -abs(pair[0]))]
-        within = ", ".join(
-            f"{np.mean(abs(off) <= most):.3f} within {most:.1%}" for most in (0.001, 0.01, 0.02)
-        )
-        rows.append(f"{kind or 'own'}: {len(networks)} networks, {within}; {'; '.join(worst[:3])}")
+    for kind, each in found.items():
+        sizes = np.abs([off for off, _, _ in each])
+        within = ", ".join(f"{np.mean(sizes <= most):.3f} within {most:.1%}" for most in (0.001, 0.01, 0.02))
+        worst = [
+            f"{name} ({what}) {off:+.2%}" for off, name, what in sorted(each, key=lambda one: -abs(one[0]))
+        ]
+        count = len({name for _, name, _ in each})
+        rows.append(f"{kind or 'own'}: {count} networks, {within}; {'; '.join(worst[:3])}")
     return "\n".join(rows)
 
 

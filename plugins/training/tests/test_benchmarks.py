@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from benchmarks import training as training_benchmark
-from benchmarks import training_host, training_steps
+from benchmarks import training_fits, training_host, training_samples, training_steps
+from egrl_training.pytorch import backend, joint
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -57,3 +58,36 @@ def test_means_are_of_rows_whose_rival_draws_nothing_twice(tmp_path):
     (line,) = training_steps.mean_lines(tmp_path)
     assert line.startswith("aot_eager, where `dp` draws nothing twice, at budgets: 0.800 of its time")
     assert "over 2 networks" in line
+
+
+def _dropped() -> training_samples.Made:
+    torch.manual_seed(2)
+    x = torch.randn(16, dtype=torch.float64)
+    return training_samples.Made(lambda one: torch.nn.functional.dropout((x * one).sin(), 0.5), [x])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch.*")
+def test_a_sample_is_wrong_if_random_numbers_are_drawn_again(monkeypatch):
+    sample = training_samples.Sample("dropout", _dropped)
+    assert training_samples.outcome([sample], "aot_eager") == ("right", "")
+    monkeypatch.setattr(joint, "returns_the_same", lambda node: True)
+    monkeypatch.setattr(backend.Meaning, "check", lambda *graphs: None)
+    word, detail = training_samples.outcome([sample], "aot_eager")
+    assert word == "WRONG"
+    assert detail.endswith("plain: 0.0")
+    torch._dynamo.reset()
+
+
+def test_what_is_said_of_strangers_is_summed_up_by_kind(tmp_path):
+    lines = training_fits.Lines(tmp_path / "fits.jsonl", training_fits.KEYS)
+    for kind, said in (("float32", 1000), ("bfloat16", 970)):
+        for plan in (training_fits.ALL, training_fits.LEAST):
+            bytes_ = {"said_bytes": said, "measured_bytes": 1000}
+            steps = {"said_step_bytes": 2000, "measured_step_bytes": 2000}
+            lines.add((f"timm a, {kind}", plan), {**bytes_, **steps, "seconds": 1.0})
+    first, second = training_fits.summary(lines).splitlines()
+    assert first.startswith("float32: 1 networks, 1.000 within 0.1%")
+    assert second.startswith(
+        "bfloat16: 1 networks, 0.500 within 0.1%, 0.500 within 1.0%, 0.500 within 2.0%; timm a, "
+    )
+    assert "-3.00%" in second
