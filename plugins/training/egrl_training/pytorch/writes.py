@@ -131,14 +131,38 @@ def changed(graph: fx.Graph, backward: Collection[fx.Node]) -> set[fx.Node]:
     return found | {node for node in graph.find_nodes(op="placeholder") if node.meta.get("desc") in outside}
 
 
+def changed_in_both(graph: fx.Graph) -> list[fx.Node]:
+    """What both passes change, where a custom autograd function reads in its backward pass what the forward pass left.
+
+    It reads the value, not the tensor: PyTorch has made two of it. What autograd itself reads must not change anyway.
+    """
+    backward = in_backward(graph)
+    there = {each for node in backward for each in written(node)}
+    copies = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    left = [(owner(node.args[0]), node.args[1]) for node in copies if node not in backward]
+    return [
+        changed
+        for changed, value in left
+        if changed in there and any(_reads(user, value) for user in value.users)
+    ]
+
+
+def _reads(node: fx.Node, value: fx.Node) -> bool:
+    """True for an op that reads a value in the backward pass of a custom autograd function, whose ops have no tags."""
+    fills = node.target is torch.ops.aten.copy.default and value not in node.args[1:]
+    return "partitioner_tag" not in node.meta and not fills
+
+
 def unsteady(module: fx.GraphModule, forward_outputs: int, parameters: Collection[int]) -> set[fx.Node]:
     """The owners of memory that has, or may have, another value when the backward pass begins.
 
-    That is what the step changes; and of what no op of the backward pass reads, so that eager mode does not hold it:
-    inputs, buffers, and results, which others may fill anew or change before the backward pass. `parameters` are the
-    positions of parameters and buffers among the primals; one with a gradient is taken to stay.
+    That is what the step changes, in the backward pass too: there may be several, with others between; and what no op
+    of the backward pass reads, so that eager mode does not hold it: inputs, buffers, and results, which others may fill
+    anew or change before the backward pass. `parameters` are the positions of parameters and buffers among the primals;
+    one with a gradient is taken to stay.
     """
     backward = in_backward(module.graph)
+    there = {each for node in backward for each in written(node)}
     read = {owner(source) for node in backward for source in node.all_input_nodes}
     primals = [node for node in module.graph.nodes if partitioners._is_primal(node)]
     results, gradients = partitioners._extract_fwd_bwd_outputs(module, num_fwd_outputs=forward_outputs)[:2]
@@ -148,7 +172,7 @@ def unsteady(module: fx.GraphModule, forward_outputs: int, parameters: Collectio
         if gradient is None or number not in parameters
     }
     returned = {owner(node) for node in results if isinstance(node, fx.Node)}
-    return changed(module.graph, backward) | ((given | returned) - read)
+    return changed(module.graph, backward) | there | ((given | returned) - read)
 
 
 def reads(node: fx.Node, owners: Collection[fx.Node]) -> bool:
