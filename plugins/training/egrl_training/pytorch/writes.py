@@ -83,12 +83,13 @@ def written(node: fx.Node) -> set[fx.Node]:
 def in_backward(graph: fx.Graph) -> set[fx.Node]:
     """The ops that depend on a tangent, or that PyTorch binds to the backward pass.
 
-    So do those that read there what changes in it, since others, or a first backward pass, may change it before: they
-    stand behind the ops of the forward pass, as they were traced.
+    So do those that read there what changes in it, or what a function has without saving it, since others, or a first
+    backward pass, may change it before: they stand behind the ops of the forward pass, as they were traced.
     """
     calls = [node for node in graph.nodes if node.op == "call_function"]
     tied = {node for node in calls if partitioners._must_be_in_backward(node)}
     changing = {owned for node in tied for owned in written(node)}
+    changing |= {each for each in _not_held(graph) if each.op == "placeholder"}
     tangents = {
         node for node in graph.find_nodes(op="placeholder", sort=False) if partitioners._is_tangent(node)
     }
@@ -105,6 +106,11 @@ def in_backward(graph: fx.Graph) -> set[fx.Node]:
         ):
             backward.add(node)
     return backward
+
+
+def _not_held(graph: fx.Graph) -> set[fx.Node]:
+    """The owners of what custom autograd functions have as attributes, which eager mode does not hold for them."""
+    return {owner(node) for node in graph.nodes if node.meta.get("saved_tensor_with_no_vc_check")}
 
 
 def _begins(calls: Sequence[fx.Node], tangents: set[fx.Node]) -> int:
@@ -158,12 +164,13 @@ def unsteady(module: fx.GraphModule, forward_outputs: int, parameters: Collectio
 
     That is what the step changes, in the backward pass too: there may be several, with others between; and what no op
     of the backward pass reads, so that eager mode does not hold it: inputs, buffers, and results, which others may fill
-    anew or change before the backward pass. `parameters` are the positions of parameters and buffers among the primals;
-    one with a gradient is taken to stay.
+    anew or change before the backward pass. Neither does it hold what a function has as an attribute, and not saved.
+    `parameters` are the positions of parameters and buffers among the primals; one with a gradient is taken to stay.
     """
     backward = in_backward(module.graph)
     there = {each for node in backward for each in written(node)}
     read = {owner(source) for node in backward for source in node.all_input_nodes}
+    read -= _not_held(module.graph)
     primals = [node for node in module.graph.nodes if partitioners._is_primal(node)]
     results, gradients = partitioners._extract_fwd_bwd_outputs(module, num_fwd_outputs=forward_outputs)[:2]
     given = {
