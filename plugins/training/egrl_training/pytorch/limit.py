@@ -128,9 +128,7 @@ def memory_limit(
         check_version()
         limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload, runs)
         given = None if plan is None else plans.read(str(plan))
-        report = _Report(Plans(), save, quiet)
-        backends = _Backends(limits, given, report)
-
+        backends = _Backends(limits, given, report := _Report(Plans(), save, quiet))
         with _alone(), mock.patch.object(torch, "compile", _compiler(backends, check)):
             yield report.made
         if not backends.asked:
