@@ -54,6 +54,18 @@ def test_what_is_compiled_keeps_to_the_limit(at_floor: float, at_all: float, sha
     assert len(net.compiled_peaks) <= TURNS
 
 
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_limit_of_a_byte_is_refused_where_the_simulation_is_below_what_is_compiled(limit: int) -> None:
+    net = Network(1.3, 1.2)
+
+    def search(limit: int) -> Plan:
+        assert limit > 0
+        return net.search(limit)
+
+    with pytest.raises(InputError, match=f"found {limit} bytes: the least peak of 2 plans"):
+        fastest_within(limit, int(limit / 1.3), search, net.compile)
+
+
 def test_the_least_peak_may_be_that_of_keeping_everything() -> None:
     net = Network(1.9, 0.7)
     with pytest.raises(InputError, match=r"the least peak of \d+ plans that were compiled is 700000 bytes"):

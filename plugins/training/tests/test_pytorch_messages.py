@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 
@@ -153,3 +154,63 @@ def test_a_fraction_of_less_than_a_byte_is_refused_as_any_that_is_too_small(back
         model = torch.compile(Net(), backend=backend)
     with pytest.raises(training.MemoryLimitError, match="found 1 bytes"):
         model(torch.randn(8, 16))
+
+
+def test_a_context_may_be_entered_again() -> None:
+    limit = training.memory_limit(fraction=1.0, quiet=True)
+    with limit as first:
+        torch.compile(Net(), backend="aot_eager")(torch.randn(8, 16)).backward()
+    with limit as second:
+        with pytest.raises(InputError, match="one context at a time"), limit:
+            pass
+        torch.compile(Net(), backend="aot_eager")(torch.randn(8, 16)).backward()
+    assert len(first) == len(second) == 1
+
+
+def test_a_compiled_module_from_a_file_says_that_it_has_no_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    with training.memory_limit(fraction=1.0, quiet=True) as made:
+        compiled = torch.compile(Net(), backend="aot_eager")
+    file, x = io.BytesIO(), torch.randn(8, 16)
+    torch.save(compiled, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    torch.testing.assert_close(loaded(x), compiled(x))
+    assert capsys.readouterr().err.count("files of compiled modules have no limit") == 1
+    assert len(made) == 1
+
+
+def test_random_numbers_of_lazy_layers_are_said_to_be_drawn_again(capsys: pytest.CaptureFixture[str]) -> None:
+    lazy, x = torch.nn.Sequential(torch.nn.LazyLinear(4)), torch.randn(8, 16)
+    with training.memory_limit(fraction=1.0):
+        torch.compile(lazy, backend="aot_eager")
+        lazy(x)
+        torch.compile(lazy, backend="aot_eager")
+    assert capsys.readouterr().err.count("lazy layers") == 1
+
+
+class _ChangedByBothPasses(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        ctx.seen = seen
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        ctx.seen.add_(1)
+        return gradient * ctx.seen, None
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_what_both_passes_change_and_a_function_reads_is_said(
+    changed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net, seen = Net(), torch.zeros(16)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = net(_ChangedByBothPasses.apply(x, seen))
+        return loss * 1 if not changed else loss + seen.add_(1).sum() * 0
+
+    with training.memory_limit(fraction=1.0):
+        torch.compile(step, backend="aot_eager")(torch.randn(8, 16, requires_grad=True)).backward()
+    said = capsys.readouterr().err
+    assert said.count("both passes change a tensor of shape [16]") == changed, said

@@ -8,13 +8,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 from benchmarks.kinds.compare import RIGHT, compare
-from benchmarks.kinds.kind import Kind, Net, train
+from benchmarks.kinds.kind import Kind, Net, difference, train
 from torch import Tensor
 from torch._functorch import compile_utils
 
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 from egrl_training import memory_limit
+from egrl_training.pytorch.backend import PlannedBackend
 from egrl_training.pytorch.capture import capture_joint
+from egrl_training.pytorch.partition import Cut
 from egrl_training.pytorch.same import once_each
 from egrl_training.pytorch.times import Times
 
@@ -155,3 +157,49 @@ def test_a_backward_pass_that_begins_with_a_buffer_reads_what_has_changed_since(
             net.seen.add_(2)
         result.sum().backward()
     torch.testing.assert_close(net.seen, torch.full((3,), 2.0, dtype=torch.float64))
+
+
+class _ReadInBothPasses(torch.autograd.Function):
+    """Reads a buffer, which it does not save, in both passes; the second may change it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, seen: Tensor, changes: bool) -> Tensor:
+        ctx.seen, ctx.changes = seen, changes
+        return x * seen
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        if ctx.changes:
+            ctx.seen.mul_(0.5).add_(gradient.abs().mean(0))
+        return gradient * (1 + ctx.seen), None, None
+
+
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize("between", [False, True])
+def test_what_read_a_buffer_that_may_change_before_the_backward_pass_is_not_read_again(
+    changes: bool, between: bool
+) -> None:
+    """Eager mode does not hold it: a first backward pass, or others between the passes, may change it."""
+
+    class Read(Net):
+        def make(self) -> None:
+            self.keep("seen", torch.ones(32))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.end(_ReadInBothPasses.apply(self.a(x), self.seen, changes))
+
+    def run(wrap: Any) -> list[Tensor]:
+        torch.manual_seed(0)
+        net = Read().double()
+        loss = wrap(net)(torch.ones(64, 32, dtype=torch.float64))
+        if between:
+            with torch.no_grad():
+                net.seen.add_(2)
+        loss.backward(retain_graph=True)
+        loss.backward()
+        return [loss, *(each.grad for each in net.parameters() if each.grad is not None), net.seen]
+
+    def nothing_kept(net: Any) -> Any:
+        return torch.compile(net, backend=PlannedBackend("aot_eager", lambda joint: Cut(()), "net", False))
+
+    assert difference(run(nothing_kept), run(lambda net: net)) < 1e-9

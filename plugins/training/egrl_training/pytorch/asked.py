@@ -156,7 +156,7 @@ class Limit:
         if self.fraction is not None:
             return Device("limit", 0, self.fraction * share, to, back, self.least_copy_s)
         assert self.bytes is not None
-        return Device("limit", int(self.bytes * share), 0.0, to, back, self.least_copy_s)
+        return Device("limit", max(1, int(self.bytes * share)), 0.0, to, back, self.least_copy_s)
 
 
 def _holding(step: TrainingStep, scratch_bytes: int) -> TrainingStep:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
@@ -25,6 +26,7 @@ from egrl_training.pytorch.joint import (
 from egrl_training.pytorch.judge import Meaning, WrongGraphsError
 from egrl_training.pytorch.partition import Cut, partition
 from egrl_training.pytorch.same import once_each
+from egrl_training.pytorch.writes import changed_in_both
 from workloads.errors import InputError
 
 graph_compile: Any = _graph_compile
@@ -33,6 +35,10 @@ HOST_BACKEND = "aot_eager"
 """The one with which values may be kept on the host: inductor orders ops anew, and copies with them."""
 CUT_BY_PYTORCH = "a graph is not planned, but cut as PyTorch does by itself: "
 """What a line about such a graph says before the reason."""
+BOTH = (
+    "both passes change a tensor of shape {shape}, and the backward pass of a function reads it: right is one backward"
+    " pass directly after each forward pass; a further one reads what its forward pass left, not what is there then"
+)
 log = logging.getLogger(__name__)
 
 Planner = Callable[[JointGraph], Cut]
@@ -52,6 +58,8 @@ class Partitioner(CustomPartitionerFn):
         outputs: int = kwargs["num_fwd_outputs"]
         parameters: Sequence[int] = kwargs.get("static_lifetime_input_indices") or ()
         meaning = Meaning(gm.graph, outputs)
+        for node in changed_in_both(gm.graph):
+            self._say(f"{self._name}: {BOTH.format(shape=list(node.meta['val'].shape))}")
         try:
             joint = read_joint(clean(gm), outputs, parameters, self._name)
             forward, backward = partition(joint, self._planner(joint))
@@ -140,6 +148,16 @@ class PlannedBackend:
         """True once PyTorch has given it a graph."""
         self._partitioner = Partitioner(planner, name, say)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> PlannedBackend:
+        """Another that plans as this one does, for a copy of a compiled module."""
+        made = object.__new__(PlannedBackend)
+        made.__dict__ |= self.__dict__
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Saved with a compiled module; the limit is not."""
+        return _loaded, (self._backend, self.name, self._dynamic)
+
     def __call__(self, gm: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
         """Compile one graph; `kwargs` are `mode` and `options`, as in `torch.compile`."""
         self.called = True
@@ -164,3 +182,15 @@ class PlannedBackend:
         uncached = torch._functorch.config.patch(enable_autograd_cache=False)
         with planned, uncached, scalars_stay(), once_each(draws_as_eager=False):
             return self._counted(compiler(gm, inputs))
+
+
+def _loaded(backend: str, name: str, dynamic: bool | None) -> PlannedBackend:
+    """The backend of a compiled module that was saved: each graph is cut as PyTorch does, and a line says why."""
+
+    def planner(_: JointGraph) -> Cut:
+        raise UnsupportedGraphError("files of compiled modules have no limit: compile it within memory_limit")
+
+    def say(text: str) -> None:
+        print(f"egrl: {text}", file=sys.stderr, flush=True)
+
+    return PlannedBackend(backend, planner, name, dynamic, say)

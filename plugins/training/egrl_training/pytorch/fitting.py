@@ -55,7 +55,7 @@ def fastest_within(
     """
     # simulated limits: the greatest that led to a plan that fits, or to none, and the least that led to one above
     low, high = 0.0, math.inf
-    asked, least, best = float(first_bytes), None, None
+    asked, least, best = max(1.0, first_bytes), None, None
     refused: list[ShortageError] = []
     tried: list[tuple[float, int]] = []
     for _ in range(TURNS):
@@ -78,7 +78,7 @@ def fastest_within(
                     break
         if high <= low or len(refused) == REFUSALS:
             break
-        asked = wanted if low < wanted < high else (low + high) / 2
+        asked = max(1.0, wanted if low < wanted < high else (low + high) / 2)
     if best is not None:
         return best
     if least is None:

@@ -27,7 +27,7 @@ from egrl_training.pytorch.host import COPY_LAUNCH_S
 from egrl_training.pytorch.joint import JointGraph, UnsupportedGraphError
 from egrl_training.pytorch.partition import Cut
 from egrl_training.pytorch.plan import Plan
-from egrl_training.pytorch.reached import modules_of, tensors_of
+from egrl_training.pytorch.reached import modules_of, tensors_in, tensors_of
 from egrl_training.pytorch.runs import Graph, OpenRuns, plan_for_runs
 from egrl_training.pytorch.times import TIMES, host_Bps, main_device
 from egrl_training.pytorch.versions import check_version
@@ -41,6 +41,10 @@ LARGE_RESULT = 0.01
 """Results that take this share of the peak suggest that a loss is computed elsewhere."""
 ONE_CONTEXT = threading.Lock()
 """Held by the context that has replaced `torch.compile`."""
+LAZY = (
+    "{name}: PyTorch makes lazy layers of random numbers that the step then draws again: run it in eager mode once,"
+    " before it is compiled"
+)
 INDUCTOR_MARGIN = 0.05
 """Share of the limit that is left free where only the simulation knows the peak under inductor."""
 
@@ -57,7 +61,22 @@ class Plans(list[Plan]):
     """The plans that were made, one per graph, in the order of compilation."""
 
 
-@contextlib.contextmanager
+class _Context(contextlib.ContextDecorator):
+    """What `memory_limit` gives: a context that may be entered again once it has ended, each time anew."""
+
+    def __init__(self, make: Callable[[], contextlib.AbstractContextManager[Plans]]) -> None:
+        self._make, self._entered = make, list[contextlib.AbstractContextManager[Plans]]()
+
+    def __enter__(self) -> Plans:
+        context = self._make()
+        made = context.__enter__()
+        self._entered.append(context)
+        return made
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._entered.pop().__exit__(*error)
+
+
 def memory_limit(
     limit: str | int | None = None,
     *,
@@ -72,7 +91,7 @@ def memory_limit(
     seed: int = 0,
     check: bool = False,
     quiet: bool = False,
-) -> Iterator[Plans]:
+) -> _Context:
     """What is compiled by `torch.compile` within this context trains within a limit of memory.
 
     The plan is made when the compiled function first runs, within the context or after it: the ops of its joint graph
@@ -103,18 +122,21 @@ def memory_limit(
         WrongStepError: with `check`, when the function first runs, if it differs from eager mode by more than plain
             `torch.compile` does.
     """
-    check_version()
-    limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload, runs)
-    given = None if plan is None else plans.read(str(plan))
-    report = _Report(Plans(), save, quiet)
-    backends = _Backends(limits, given, report)
 
-    with _alone(), mock.patch.object(torch, "compile", _compiler(backends, check)):
-        yield report.made
-    if not backends.asked:
-        report.say(
-            "nothing was compiled within memory_limit, so that no limit holds: call torch.compile in it"
-        )
+    @contextlib.contextmanager
+    def limited() -> Iterator[Plans]:
+        check_version()
+        limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload, runs)
+        given = None if plan is None else plans.read(str(plan))
+        backends = _Backends(limits, given, report := _Report(Plans(), save, quiet))
+        with _alone(), mock.patch.object(torch, "compile", _compiler(backends, check)):
+            yield report.made
+        if not backends.asked:
+            report.say(
+                "nothing was compiled within memory_limit, so that no limit holds: call torch.compile in it"
+            )
+
+    return _Context(limited)
 
 
 def _compiler(backends: _Backends, check: bool) -> Callable[..., Any]:
@@ -128,6 +150,8 @@ def _compiler(backends: _Backends, check: bool) -> Callable[..., Any]:
             return lambda model: compile_within(model, backend=backend, dynamic=dynamic, **kwargs)
         name = _name_of(model)
         _check_compiled(model, name)
+        if any(map(torch.nn.parameter.is_lazy, tensors_in(modules_of(model)))):
+            report.say_once(LAZY.format(name=name))
         planned = backends.of(model, backend, bool(dynamic), name)
         compiled = original(model, backend=planned, dynamic=bool(dynamic), **kwargs)
         if check:

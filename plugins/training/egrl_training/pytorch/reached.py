@@ -12,10 +12,14 @@ from typing import Any
 import torch
 
 
+def tensors_in(modules: Sequence[torch.nn.Module]) -> list[torch.Tensor]:
+    """Parameters and buffers of modules."""
+    return [t for module in modules for t in (*module.parameters(), *module.buffers())]
+
+
 def tensors_of(modules: Sequence[torch.nn.Module]) -> list[torch.Tensor]:
     """Parameters and buffers of modules; each storage once."""
-    tensors = [t for module in modules for t in (*module.parameters(), *module.buffers())]
-    dense = [tensor for tensor in tensors if tensor.layout is torch.strided]
+    dense = [tensor for tensor in tensors_in(modules) if tensor.layout is torch.strided]
     return list({tensor.untyped_storage().data_ptr(): tensor for tensor in dense}.values())
 
 

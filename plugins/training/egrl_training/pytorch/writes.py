@@ -83,12 +83,13 @@ def written(node: fx.Node) -> set[fx.Node]:
 def in_backward(graph: fx.Graph) -> set[fx.Node]:
     """The ops that depend on a tangent, or that PyTorch binds to the backward pass.
 
-    So do those that read there what changes in it, since others, or a first backward pass, may change it before: they
-    stand behind the ops of the forward pass, as they were traced.
+    So do those that read there what changes in it, or what a function has without saving it, since others, or a first
+    backward pass, may change it before: they stand behind the ops of the forward pass, as they were traced.
     """
     calls = [node for node in graph.nodes if node.op == "call_function"]
     tied = {node for node in calls if partitioners._must_be_in_backward(node)}
     changing = {owned for node in tied for owned in written(node)}
+    changing |= {each for each in _not_held(graph) if each.op == "placeholder"}
     tangents = {
         node for node in graph.find_nodes(op="placeholder", sort=False) if partitioners._is_tangent(node)
     }
@@ -105,6 +106,11 @@ def in_backward(graph: fx.Graph) -> set[fx.Node]:
         ):
             backward.add(node)
     return backward
+
+
+def _not_held(graph: fx.Graph) -> set[fx.Node]:
+    """The owners of what custom autograd functions have as attributes, which eager mode does not hold for them."""
+    return {owner(node) for node in graph.nodes if node.meta.get("saved_tensor_with_no_vc_check")}
 
 
 def _begins(calls: Sequence[fx.Node], tangents: set[fx.Node]) -> int:
@@ -131,15 +137,40 @@ def changed(graph: fx.Graph, backward: Collection[fx.Node]) -> set[fx.Node]:
     return found | {node for node in graph.find_nodes(op="placeholder") if node.meta.get("desc") in outside}
 
 
+def changed_in_both(graph: fx.Graph) -> list[fx.Node]:
+    """What both passes change, where a custom autograd function reads in its backward pass what the forward pass left.
+
+    It reads the value, not the tensor: PyTorch has made two of it. What autograd itself reads must not change anyway.
+    """
+    backward = in_backward(graph)
+    there = {each for node in backward for each in written(node)}
+    copies = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    left = [(owner(node.args[0]), node.args[1]) for node in copies if node not in backward]
+    return [
+        changed
+        for changed, value in left
+        if changed in there and any(_reads(user, value) for user in value.users)
+    ]
+
+
+def _reads(node: fx.Node, value: fx.Node) -> bool:
+    """True for an op that reads a value in the backward pass of a custom autograd function, whose ops have no tags."""
+    fills = node.target is torch.ops.aten.copy.default and value not in node.args[1:]
+    return "partitioner_tag" not in node.meta and not fills
+
+
 def unsteady(module: fx.GraphModule, forward_outputs: int, parameters: Collection[int]) -> set[fx.Node]:
     """The owners of memory that has, or may have, another value when the backward pass begins.
 
-    That is what the step changes; and of what no op of the backward pass reads, so that eager mode does not hold it:
-    inputs, buffers, and results, which others may fill anew or change before the backward pass. `parameters` are the
-    positions of parameters and buffers among the primals; one with a gradient is taken to stay.
+    That is what the step changes, in the backward pass too: there may be several, with others between; and what no op
+    of the backward pass reads, so that eager mode does not hold it: inputs, buffers, and results, which others may fill
+    anew or change before the backward pass. Neither does it hold what a function has as an attribute, and not saved.
+    `parameters` are the positions of parameters and buffers among the primals; one with a gradient is taken to stay.
     """
     backward = in_backward(module.graph)
+    there = {each for node in backward for each in written(node)}
     read = {owner(source) for node in backward for source in node.all_input_nodes}
+    read -= _not_held(module.graph)
     primals = [node for node in module.graph.nodes if partitioners._is_primal(node)]
     results, gradients = partitioners._extract_fwd_bwd_outputs(module, num_fwd_outputs=forward_outputs)[:2]
     given = {
@@ -148,7 +179,7 @@ def unsteady(module: fx.GraphModule, forward_outputs: int, parameters: Collectio
         if gradient is None or number not in parameters
     }
     returned = {owner(node) for node in results if isinstance(node, fx.Node)}
-    return changed(module.graph, backward) | ((given | returned) - read)
+    return changed(module.graph, backward) | there | ((given | returned) - read)
 
 
 def reads(node: fx.Node, owners: Collection[fx.Node]) -> bool:
