@@ -88,6 +88,6 @@ def test_what_is_said_of_strangers_is_summed_up_by_kind(tmp_path):
     first, second = training_fits.summary(lines).splitlines()
     assert first.startswith("float32: 1 networks, 1.000 within 0.1%")
     assert second.startswith(
-        "bfloat16: 1 networks, 0.500 within 0.1%, 0.500 within 1.0%, 0.500 within 2.0%; timm a, "
+        "bfloat16: 1 networks, 0.500 within 0.1%, 0.500 within 1.0%, 0.500 within 2.0%; timm a ("
     )
     assert "-3.00%" in second
