@@ -214,7 +214,7 @@ def outcome(samples: Sequence[Sample], backend: str) -> tuple[str, str]:
             return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:100]}"
 
     ours, most = found(limited(backend)), TOLERANCE[backend]
-    if isinstance(ours, str) and ours.startswith("Unsupported"):
+    if isinstance(ours, str) and ours.startswith(("Unsupported", "UserError")):
         return "no graph", ours
     if isinstance(ours, float) and ours <= most:
         return "right", ""
