@@ -247,7 +247,9 @@ def _size_bytes(node: fx.Node) -> int:
         raise UnsupportedGraphError(f"{node.name} is a sparse tensor")
     size: Any = value.untyped_storage().nbytes()
     if not isinstance(size, int):
-        raise UnsupportedGraphError("sizes are not fixed: compile with dynamic=False")
+        raise UnsupportedGraphError(
+            "sizes are not fixed: compile with dynamic=False, without mark_dynamic or sizes that data decide"
+        )
     return size
 
 
