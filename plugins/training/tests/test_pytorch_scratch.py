@@ -84,3 +84,18 @@ def test_scratch_of_a_convolution_in_float64_is_its_windows_side_by_side(
 @pytest.mark.parametrize("window", [1, 3])
 def test_scratch_of_a_small_convolution_of_one_image_is_its_windows_side_by_side(window: int) -> None:
     _hold_scratch((16, 32), 1, window, torch.contiguous_format, torch.float32, images=1)
+
+
+@pytest.mark.skipif(not BFLOAT16, reason="this processor has other kernels for bfloat16")
+@pytest.mark.parametrize("sizes", [(256, 128, 128), (256, 512, 512), (1024, 256, 1024), (4, 16, 32)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_scratch_of_a_product_in_bfloat16_is_that_of_its_blocks(
+    sizes: tuple[int, int, int], transposed: bool
+) -> None:
+    """Within a twentieth of what is there, and small blocks."""
+    rows, inner, columns = sizes
+    first = torch.randn(inner, rows, dtype=torch.bfloat16).t()
+    first, second = first if transposed else first.contiguous(), torch.randn(inner, columns).bfloat16()
+    result, held = first @ second, sum(each.nbytes for each in (first, second))
+    measured = peak_of(lambda: first @ second, torch.device("cpu")) - result.nbytes
+    assert abs(scratch._blocks(first, second) - measured) <= 0.05 * (held + result.nbytes) + 4_096

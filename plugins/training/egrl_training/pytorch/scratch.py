@@ -5,9 +5,9 @@ Convolutions (`mkldnn/Conv.cpp`, oneDNN) copy what they read into layouts of the
 whose channels lie last (`torch.channels_last`) weights alone. Dropout and masked attention make masks. Norms copy what
 does not lie in order.
 
-Deviations: how threads share the work of a convolution in bfloat16 is guessed from its sizes (`_sharing`), and what
-else they keep for themselves is left out (gradients of a weight in float32 that they add up, blocks of products in
-bfloat16); on a GPU, where a library chooses algorithms with workspaces, ops take nothing beside.
+Deviations: how threads share the work of a convolution or product in bfloat16 is guessed from its sizes (`_sharing`,
+`_blocks`; with caches of another size blocks of products differ), and gradients of a weight in float32 that threads add
+up are left out; on a GPU, where a library chooses algorithms with workspaces, ops take nothing beside.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ WIDEST = 14
 WINDOW = 3
 """Wider windows of single channels have no kernel for the gradient of the weight, but where channels lie last one in
 blocks; neither have windows that are wider than the image."""
+BLOCK, SUMMED = 128, 512
+"""Rows and columns of a block of a product in bfloat16, and how many products are added up in it."""
+MANY_ROWS = 4096
+"""From so many rows on, no more than that."""
+LEAST_PRODUCT = 16**3
+"""Multiplications of a product that PyTorch does not give to oneDNN (`use_mkldnn_matmul` in `mkldnn/Matmul.cpp`)."""
 LITTLE = 20_480
 """Numbers of an image that is convolved without oneDNN if it is the only one of its batch."""
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -276,6 +282,26 @@ def _columns(gradient: Any, image: Any, weight: Any) -> int:
     return int(torch.get_num_threads() * (window + own))
 
 
+def _blocks(first: Any, second: Any) -> int:
+    """Of a product in bfloat16: sums of a block in float32, and copies of what it reads, for each thread."""
+    rows, inner, columns = first.shape[-2], first.shape[-1], second.shape[-1]
+    if first.dtype != torch.bfloat16 or rows * inner * columns <= LEAST_PRODUCT:
+        return 0
+    threads = torch.get_num_threads()
+    own = rows if first.dim() == 3 else math.ceil(rows / threads)
+    deep = min(inner, SUMMED if inner % SUMMED == 0 and inner <= 2 * SUMMED else 2 * SUMMED)
+    deep = min(deep, SUMMED) if rows >= MANY_ROWS else deep
+    wide = min(columns, BLOCK if own > BLOCK // 2 else BLOCK // 2)
+    copies = BLOCK // 2 * deep
+    if first.stride(-1) != 1 and first.stride(-2) == 1:  # transposed
+        copies += min(own, 2 * BLOCK) * deep
+    return int(threads * (min(own, BLOCK) * wide * FLOAT_BYTES + copies * first.element_size()))
+
+
+def _added_blocks(added: Any, first: Any, second: Any, *more: Any) -> int:
+    return _blocks(first, second)
+
+
 def _attention_blocks(query: Any, key: Any) -> tuple[int, int]:
     """Rows of queries and of keys that a thread looks at together (`FlashAttentionKernel.cpp`)."""
     length = query.shape[2]
@@ -314,6 +340,8 @@ def _like(image: Any, *more: Any) -> int:
 _SCRATCH: dict[Any, Callable[..., int]] = {
     aten.convolution: _convolution,
     aten.convolution_backward: _convolution_backward,
+    **dict.fromkeys((aten.mm, aten.bmm), _blocks),
+    **dict.fromkeys((aten.addmm, aten.baddbmm), _added_blocks),
     aten.native_layer_norm: _copy,
     aten.native_layer_norm_backward: _copies,
     aten.native_group_norm: _copy,
