@@ -99,3 +99,20 @@ def test_scratch_of_a_product_in_bfloat16_is_that_of_its_blocks(
     result, held = first @ second, sum(each.nbytes for each in (first, second))
     measured = peak_of(lambda: first @ second, torch.device("cpu")) - result.nbytes
     assert abs(scratch._blocks(first, second) - measured) <= 0.05 * (held + result.nbytes) + 4_096
+
+
+@pytest.mark.skipif(not BFLOAT16, reason="this processor has other kernels for bfloat16")
+@pytest.mark.parametrize("lies", ORDERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("window", [8, 14, 16])
+def test_scratch_of_patches_has_their_gradient_laid_anew(
+    window: int, dtype: torch.dtype, lies: torch.memory_format
+) -> None:
+    image = torch.randn(2, 3, 6 * window, 6 * window, dtype=dtype)
+    weight = torch.randn(64, 3, window, window, dtype=dtype)
+    gradient = torch.randn(2, 64, 6, 6, dtype=dtype).to(memory_format=lies)
+    settings = [window] * 2, [0, 0], [1, 1], False, [0, 0], 1, [False, True, True]
+    backward = gradient, image, weight, [64], *settings
+    held = weight.nbytes + 64 * weight.element_size()
+    peak = peak_of(lambda: torch.ops.aten.convolution_backward(*backward), torch.device("cpu"))
+    assert scratch._convolution_backward(*backward) + held == pytest.approx(peak, rel=0.02, abs=20_480)

@@ -28,7 +28,8 @@ LANES = 16
 FEW_CHANNELS = 4
 """Images with fewer channels are read as they are."""
 WIDEST = 14
-"""Windows that are wider have no kernel of their own: they are written side by side for a product."""
+"""Windows that are wider have no kernel of their own, in bfloat16 those of twice the width: they are written side by
+side for a product."""
 WINDOW = 3
 """Wider windows of single channels have no kernel for the gradient of the weight, but where channels lie last one in
 blocks; neither have windows that are wider than the image."""
@@ -182,9 +183,11 @@ def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *mo
         return _product(gradient, image, weight, more[0], more[1], groups, backward=True)
     if _is_last(image, weight, more[3]):
         return _backward_last(gradient, image, weight, *more)
-    there, peak = 0, 0
+    there, peak, anew = 0, 0, _copy(gradient)
     if of_image:
-        peak = _image(gradient) + _padded(weight, *((0,) if groups > 1 else (0, 1))) + _padded(image, 1)
+        peak = (
+            anew + _image(gradient) + _padded(weight, *((0,) if groups > 1 else (0, 1))) + _padded(image, 1)
+        )
         peak = max(peak, (3 if strided else 2) * _bytes(image))
         there = _bytes(image)
     if of_weight:
@@ -194,11 +197,15 @@ def _convolution_backward(gradient: Any, image: Any, weight: Any, bias: Any, *mo
         if half and not more[3] and not few:
             blocks += _sums(gradient, image, weight, more[0], more[1], groups)
         copies += max(blocks, _bytes(weight))
-        if weight.shape[-1] > WIDEST or max(more[2]) > 1 or _has_no_kernel(image, weight, groups):
+        if (
+            weight.shape[-1] > WIDEST * (1 + half)
+            or max(more[2]) > 1
+            or _has_no_kernel(image, weight, groups)
+        ):
             copies = _bytes(weight) + _columns(gradient, image, weight)
         elif half and few and not alone:
             copies = _in_blocks(weight, groups, image.element_size() + FLOAT_BYTES)
-        peak = max(peak, there + copies)
+        peak = max(peak, there + anew + copies)
         there += _bytes(weight)
     return max(peak - there, 0)
 
@@ -249,6 +256,9 @@ def _sums(
     gradient: Any, image: Any, weight: Any, stride: Any, pad: Any, groups: int, lie_last: bool = False
 ) -> int:
     """For the gradient of a weight in bfloat16: sums in float32, and rows that are laid out for it."""
+    if groups == 1 and image.shape[1] < FEW_CHANNELS:
+        rows = gradient.shape[1] * math.prod(gradient.shape[2:-1]) * _even(gradient.shape[-1])
+        return int(weight.numel() * FLOAT_BYTES + rows * image.element_size())
     sums = _in_blocks(weight, groups, FLOAT_BYTES)
     if math.prod(weight.shape[2:]) == 1 and not lie_last:
         return sums
