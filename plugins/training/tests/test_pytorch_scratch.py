@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from egrl_training.pytorch import scratch
+from egrl_training.pytorch import convolutions, scratch
 from egrl_training.pytorch.peak import peak_of
 
 AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
@@ -31,8 +31,8 @@ def _hold_scratch(
     forward = image, weight, bias, *settings
     backward = result, image, weight, [channels[1]], *settings, [True] * 3
     for expected, call in (
-        (scratch._convolution(*forward), lambda: torch.ops.aten.convolution(*forward)),
-        (scratch._convolution_backward(*backward), lambda: torch.ops.aten.convolution_backward(*backward)),
+        (convolutions.forward_bytes(*forward), lambda: torch.ops.aten.convolution(*forward)),
+        (convolutions.backward_bytes(*backward), lambda: torch.ops.aten.convolution_backward(*backward)),
     ):
         made = call()
         held = sum(each.nbytes for each in (made if isinstance(made, tuple) else (made,)))
@@ -115,4 +115,4 @@ def test_scratch_of_patches_has_their_gradient_laid_anew(
     backward = gradient, image, weight, [64], *settings
     held = weight.nbytes + 64 * weight.element_size()
     peak = peak_of(lambda: torch.ops.aten.convolution_backward(*backward), torch.device("cpu"))
-    assert scratch._convolution_backward(*backward) + held == pytest.approx(peak, rel=0.02, abs=20_480)
+    assert convolutions.backward_bytes(*backward) + held == pytest.approx(peak, rel=0.02, abs=20_480)
