@@ -122,7 +122,8 @@ def _sharing(image: Any, weight: Any, out: Any, stride: int = 1) -> int:
 def backward_bytes(gradient: Any, image: Any, weight: Any, bias: Any, *more: Any) -> int:
     """Bytes that `aten.convolution_backward` takes beside its results.
 
-    First for the gradient of the image, then, beside that, for the one of the weight. `more` are stride, padding, dilation, whether it is transposed, output padding, groups, and what is asked for.
+    First for the gradient of the image, then, beside that, for the one of the weight. `more` are stride, padding,
+    dilation, whether it is transposed, output padding, groups, and what is asked for.
     """
     groups, half = more[5], image.dtype == torch.bfloat16
     of_image, of_weight = more[-1][:2]
