@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,11 +14,15 @@ from benchmarks.kinds.compare import RIGHT, compare
 from benchmarks.kinds.kind import KINDS, Compile, difference
 from benchmarks.training_kinds import outcomes  # noqa: F401  (loads all kinds)
 from torch import fx
+from torch._guards import TracingContext, detect_fake_mode, tracing
+from torch._inductor import config as _inductor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 from egrl_training import memory_limit
+from egrl_training.pytorch import compiled
 from egrl_training.pytorch.inductor_faults import (
+    BEFORE_FUSION,
     Rewrite,
     copy_old_values,
     give_own_room,
@@ -25,6 +31,7 @@ from egrl_training.pytorch.inductor_faults import (
     write_factors_out,
 )
 
+inductor: Any = _inductor
 pytestmark = QUIET
 aten = torch.ops.aten
 CLONE = torch.ops.aten.clone.default
@@ -280,3 +287,30 @@ def test_passes_of_ones_own_come_before() -> None:
         first, second = without_faults({"post_grad_custom_post_pass": given})["post_grad_custom_post_pass"]
         assert first is own
         assert isinstance(second, Rewrite)
+
+
+def test_draws_keep_their_order_where_another_takes_less_memory() -> None:
+    """Inductor of PyTorch 2.13 by itself draws the small one first."""
+
+    def step(x: torch.Tensor, small: torch.Tensor, large: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        aten.native_dropout.default((x @ large).relu(), 0.7, True)
+        result, kept = aten.native_dropout.default((x @ small).sum(1).cos(), 0.2, True)
+        return result.sum(), kept
+
+    module = make_fx(step, tracing_mode="fake")(torch.ones(16, 64), torch.ones(64, 64), torch.ones(64, 4096))
+    given = [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")]
+    with inductor.patch(fallback_random=True), tracing(TracingContext(detect_fake_mode(given))):
+        code, _ = compiled._code(module, given, 2)
+    assert re.findall(r"native_dropout\.default\(\w+, ([0-9.]+)", code) == ["0.7", "0.2"]
+
+
+def test_a_pass_of_the_user_over_kernels_runs_before() -> None:
+    seen: list[object] = []
+
+    def mine(nodes: list[object]) -> list[object]:
+        seen.extend(nodes)
+        return nodes
+
+    node = object()
+    assert without_faults({BEFORE_FUSION: mine})[BEFORE_FUSION]([node]) == [node]
+    assert seen == [node]

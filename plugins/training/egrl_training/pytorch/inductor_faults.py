@@ -15,15 +15,20 @@ that a copy that is returned is the buffer itself. `copy_old_values` copies befo
 *Factors.* Inductor makes `addmm` of `add(x, mm(a, b), alpha=0.1)` and forgets the factor. `write_factors_out` makes it
 a product of its own.
 
+*Draws in another order.* Inductor chooses among orders of kernels the one with the least peak. Draws from PyTorch's
+generator that do not depend on each other change places then, so that each has the numbers of the other, and so do
+custom ops. `KeepDraws` binds each to the one before.
+
 *A second backward pass.* With `retain_graph=True` the cache of compiled graphs may give code that writes over what it
 reads, made for a graph that ran once. The name of a `Rewrite` tells the cache what a backward graph may write over.
 
-Source: `torch/_inductor/fx_passes/reinplace.py` (`reinplace_inplaceable_ops_core`, `can_inplace`) and `post_grad.py`
-(`remove_noop_ops`, `addmm`, `mm_plus_mm`).
+Source: `torch/_inductor/memory.py` (`reorder_for_peak_memory`), `torch/_inductor/fx_passes/reinplace.py`
+(`reinplace_inplaceable_ops_core`, `can_inplace`) and `post_grad.py` (`remove_noop_ops`, `addmm`, `mm_plus_mm`).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,10 +36,12 @@ import torch
 from torch import fx
 from torch._higher_order_ops.auto_functionalize import get_mutable_args
 from torch._inductor import config as _config
+from torch._inductor import custom_graph_pass
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._inductor.utils import get_donated_idxs
 from torch.utils._pytree import tree_leaves
 
+from egrl_training.pytorch.same import is_known
 from egrl_training.pytorch.writes import is_item, viewed
 
 config: Any = _config
@@ -61,6 +68,8 @@ _WRITES_OVER = _CUSTOM | frozenset(
 """Ops whose results inductor may write over what they are given."""
 
 
+BEFORE_FUSION = "_pre_fusion_custom_pass"
+"""The option of inductor for a pass over kernels."""
 GIVEN = "egrl_given"
 """Where an output says which of its results are inputs as they are."""
 
@@ -75,7 +84,41 @@ def without_faults(options: dict[str, Any]) -> dict[str, Any]:
         given = options.get(name, getattr(config, name))
         if given is not None:  # several are taken by PyTorch 2.13 and later
             passes[name] = (*given, added) if isinstance(given, list | tuple) else (given, added)
-    return {**options, **passes}
+    first = options.get(BEFORE_FUSION, getattr(config, BEFORE_FUSION))
+    return {**options, **passes, BEFORE_FUSION: KeepDraws(first)}
+
+
+class KeepDraws(getattr(custom_graph_pass, "CustomSchedulerPass", CustomGraphPass)):  # type: ignore[misc]
+    """A pass of inductor over the kernels of a graph, after another if there is one: draws keep their order."""
+
+    def __init__(self, first: Callable[[Any], Any] | None = None) -> None:
+        self._first = first
+
+    def __call__(self, nodes: Any) -> Any:
+        """The kernels, of which each that draws follows the one before."""
+        from torch._inductor.dependencies import WeakDep
+
+        nodes = nodes if self._first is None else self._first(nodes)
+        fake = {"is_fake": True} if "is_fake" in WeakDep.__dataclass_fields__ else {}
+        drawing = [
+            node for node in nodes if _draws(getattr(getattr(node, "node", None), "op_overload", None))
+        ]
+        for before, node in itertools.pairwise(drawing):
+            known, made = (next(iter(each.get_buffer_names())) for each in (before, node))
+            node.add_fake_dep(WeakDep(known, mutating_buf=made, **fake))
+        return nodes
+
+    def uuid(self) -> tuple[bytes, Any]:
+        """What inductor's cache of compiled graphs asks."""
+        first = self._first.uuid() if isinstance(self._first, CustomGraphPass) else repr(self._first)
+        return get_hash_for_files((__file__,)), first
+
+
+def _draws(op: Any) -> bool:
+    """True for an op that draws random numbers, or of which nobody knows whether it does."""
+    return isinstance(op, torch._ops.OpOverload) and (
+        torch.Tag.nondeterministic_seeded in op.tags or not is_known(op)
+    )
 
 
 class Rewrite(CustomGraphPass):
