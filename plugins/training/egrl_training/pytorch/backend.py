@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -130,13 +131,13 @@ class PlannedBackend:
         name: str,
         dynamic: bool | None,
         say: Callable[[str], object] = log.warning,
-        breaks: Callable[[], object] = lambda: None,
+        breaks: Callable[[bool], object] = lambda ends_early: None,
         counted: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda compiled: compiled,
     ) -> None:
         """`backend` is the name of one of `BACKENDS`; `say` gets a line about each graph that is not planned.
 
-        `breaks` is called before a graph is planned that ends before its function does: others follow. `counted` makes
-        of a compiled graph what runs in its place.
+        `breaks` is told of each graph, before it is planned, whether it ends before its function does: others follow.
+        `counted` makes of a compiled graph what runs in its place.
 
         InputError if the backend is another.
         """
@@ -161,8 +162,8 @@ class PlannedBackend:
     def __call__(self, gm: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
         """Compile one graph; `kwargs` are `mode` and `options`, as in `torch.compile`."""
         self.called = True
-        if (reason := getattr(gm, "compile_subgraph_reason", None)) is not None and reason.graph_break:
-            self._breaks()
+        reason = getattr(gm, "compile_subgraph_reason", None)
+        self._breaks(reason is not None and bool(reason.graph_break))
         if self._backend == "aot_eager":
             from torch._dynamo.backends.common import aot_autograd
             from torch._dynamo.backends.debugging import boxed_nop
@@ -182,6 +183,23 @@ class PlannedBackend:
         uncached = torch._functorch.config.patch(enable_autograd_cache=False)
         with planned, uncached, scalars_stay(), once_each(draws_as_eager=False):
             return self._counted(compiler(gm, inputs))
+
+
+def fixed_when_copied(compiled: Any) -> Any:
+    """The compiled module, whose deep copies have fixed sizes as it has: PyTorch's forget `dynamic` (`__reduce__`)."""
+    if isinstance(compiled, torch.nn.Module):
+        _remember_dynamic(compiled.dynamo_ctx)
+    return compiled
+
+
+def _remember_dynamic(context: Any) -> None:
+    def copied(memo: dict[int, Any]) -> Any:
+        make, given, *settings = context.__reduce__()
+        made = make(*copy.deepcopy(given, memo), **(settings[0] if settings else {}))
+        _remember_dynamic(made)
+        return made
+
+    context.__deepcopy__ = copied
 
 
 def _loaded(backend: str, name: str, dynamic: bool | None) -> PlannedBackend:
