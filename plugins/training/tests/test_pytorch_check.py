@@ -213,6 +213,25 @@ def test_what_modules_hold_and_hooks_change_is_put_back() -> None:
     assert keeper.state() == before
 
 
+@pytest.mark.parametrize("called", ["a method", "a copy", "itself"])
+def test_what_is_run_without_being_called_is_said_not_to_be_compared(
+    called: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some trainers compile a method of the module with the context of the compiled one."""
+    model, x = _frozen(), torch.randn(4, 8)
+    with training.memory_limit(fraction=1.0, check=True, quiet=True):
+        compiled: Any = torch.compile(model, backend="aot_eager")
+    step = {
+        "a method": lambda: compiled.dynamo_ctx(model.forward),
+        "a copy": lambda: copy.deepcopy(compiled),
+        "itself": lambda: compiled,
+    }[called]()
+    for rows in (4, 2):
+        step(x[:rows]).sum().backward()
+    said = capsys.readouterr().err
+    assert said.count("check: nothing is compared") == (called != "itself")
+
+
 def test_a_step_that_may_read_an_iterator_is_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
     weight, scales = nn.Parameter(torch.ones(8)), itertools.count(1)
     with training.memory_limit(fraction=1.0, check=True, quiet=True):

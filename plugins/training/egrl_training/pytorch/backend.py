@@ -51,6 +51,8 @@ class Partitioner(CustomPartitionerFn):
 
     def __init__(self, planner: Planner, name: str, say: Callable[[str], object]) -> None:
         self._planner, self._name, self._say = planner, name, say
+        self.unsaid: list[str] = []
+        """Lines that are said when the next graph is cut, if they are still there."""
 
     def __call__(
         self, gm: fx.GraphModule, joint_inputs: Sequence[object], **kwargs: Any
@@ -59,6 +61,8 @@ class Partitioner(CustomPartitionerFn):
         outputs: int = kwargs["num_fwd_outputs"]
         parameters: Sequence[int] = kwargs.get("static_lifetime_input_indices") or ()
         meaning = Meaning(gm.graph, outputs)
+        while self.unsaid:
+            self._say(f"{self._name}: {self.unsaid.pop()}")
         for node in changed_in_both(gm.graph):
             self._say(f"{self._name}: {BOTH.format(shape=list(node.meta['val'].shape))}")
         try:
@@ -148,6 +152,7 @@ class PlannedBackend:
         self.called = False
         """True once PyTorch has given it a graph."""
         self._partitioner = Partitioner(planner, name, say)
+        self.unsaid = self._partitioner.unsaid
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PlannedBackend:
         """Another that plans as this one does, for a copy of a compiled module."""

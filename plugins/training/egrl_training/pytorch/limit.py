@@ -20,7 +20,7 @@ from egrl.runs.progress import compiling, note_if_slow
 from egrl_training.pytorch import plan as plans
 from egrl_training.pytorch.asked import Limit, asked, may_be_written, simulated_peak
 from egrl_training.pytorch.backend import HOST_BACKEND, PlannedBackend, fixed_when_copied
-from egrl_training.pytorch.check import checked
+from egrl_training.pytorch.check import UNCHECKED, checked
 from egrl_training.pytorch.compiled import Memory, UnreadableCodeError, memory_of
 from egrl_training.pytorch.fusion import fused
 from egrl_training.pytorch.host import COPY_LAUNCH_S
@@ -156,7 +156,8 @@ def _compiler(backends: _Backends, check: bool) -> Callable[..., Any]:
         compiled = fixed_when_copied(original(model, backend=planned, dynamic=bool(dynamic), **kwargs))
         if check:
             plain = functools.partial(original, model, backend=backend, dynamic=bool(dynamic), **kwargs)
-            compiled = checked(model, compiled, plain, backend, report.say)
+            planned.unsaid += [] if planned.called else [UNCHECKED]
+            compiled = checked(model, compiled, plain, backend, report.say, planned.unsaid.clear)
         return _watched(compiled, planned, report)
 
     return compile_within
@@ -262,21 +263,22 @@ class _Report:
         """How many ops are timed."""
         self.passing(f"timing op {done} of {of}")
 
-    def results(self, step: TrainingStep, plan: Plan, ends_early: bool) -> None:
-        """Say if so much leaves the graph that a loss is probably computed outside of it, or behind a graph break."""
+    def results(self, step: TrainingStep, plan: Plan) -> None:
+        """Say if so much leaves the graph that a loss is probably computed outside of it."""
         owners = {int(step.owner[number]) for number in step.outputs}
         size = sum(step.values[number].size_bytes for number in owners if step.maker[number] >= 0)
-        if self.quiet or size <= LARGE_RESULT * plan.all_peak_bytes:
-            return
-        if ends_early:
-            self.say_once(
-                f"{plan.name}: PyTorch breaks it into several graphs, and no plan knows what runs between them;"
-                " fullgraph=True says where it breaks"
-            )
-        else:
+        if not self.quiet and size > LARGE_RESULT * plan.all_peak_bytes:
             self.say(
                 f"{plan.name}: it returns {size_text(size)}: what is computed of this outside, such as a loss, takes"
                 " memory that no plan knows; compile both together"
+            )
+
+    def broken(self, name: str) -> None:
+        """Say that a function has several graphs."""
+        if not self.quiet:
+            self.say_once(
+                f"{name}: PyTorch breaks it into several graphs, and no plan knows what runs between them;"
+                " fullgraph=True says where it breaks"
             )
 
 
@@ -354,7 +356,10 @@ class _Planner:
         except InputError as error:
             raise MemoryLimitError(str(error)) from None
         self._report(plan)
-        self._report.results(joint.step, plan, self._ends_early)
+        if self._several:
+            self._report.broken(plan.name)
+        if not self._ends_early:  # else the next graph takes its results
+            self._report.results(joint.step, plan)
         self._say_if_last(plan.name)
         return Cut(joint.positions(plan.keep), plan.offload)
 
