@@ -30,7 +30,7 @@ AS_PLAIN = 4.0
 
 UNCHECKED = (
     "check: nothing is compared, since what torch.compile returned is not called itself: trainers may run a method of"
-    " the module, or a copy; compile what they run, such as model.training_step"
+    " the module, or a copy; compile a module within it, which is called"
 )
 
 
