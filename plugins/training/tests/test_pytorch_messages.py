@@ -85,7 +85,7 @@ def test_large_results_are_said_to_be_used_outside(
 
 def test_copies_of_a_compiled_module_are_planned_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
     """As an average of a model's weights is; PyTorch forgets in copies that sizes are fixed."""
-    with training.memory_limit(fraction=1.0, seconds=1, quiet=True) as made:
+    with training.memory_limit(fraction=1.0, seconds=60, quiet=True) as made:
         module = torch.compile(Net(), backend="aot_eager")
     copied = copy.deepcopy(copy.deepcopy(module))
     for rows in (4, 8, 6):
