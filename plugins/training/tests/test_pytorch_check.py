@@ -6,6 +6,7 @@ import copy
 import functools
 import itertools
 import random
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +23,7 @@ from egrl_training.pytorch import backend, check
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.judge import Meaning
 from egrl_training.pytorch.partition import Cut, partition
-from egrl_training.pytorch.put_back import put_back
+from egrl_training.pytorch.put_back import passing, put_back
 from egrl_training.pytorch.reached import reached
 from gate import gate
 
@@ -211,6 +212,41 @@ def test_what_modules_hold_and_hooks_change_is_put_back() -> None:
         assert len(keeper.hooked) == 3
         assert keeper.state() != before
     assert keeper.state() == before
+
+
+@pytest.mark.parametrize("called", ["a method", "a copy", "itself"])
+def test_what_is_run_without_being_called_is_said_not_to_be_compared(
+    called: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some trainers compile a method of the module with the context of the compiled one."""
+    model, x = _frozen(), torch.randn(4, 8)
+    with training.memory_limit(fraction=1.0, check=True, quiet=True):
+        compiled: Any = torch.compile(model, backend="aot_eager")
+    step = {
+        "a method": lambda: compiled.dynamo_ctx(model.forward),
+        "a copy": lambda: copy.deepcopy(compiled),
+        "itself": lambda: compiled,
+    }[called]()
+    for rows in (4, 2):
+        step(x[:rows]).sum().backward()
+    said = capsys.readouterr().err
+    assert said.count("check: nothing is compared") == (called != "itself")
+
+
+def test_weak_proxies_lead_to_what_they_stand_for() -> None:
+    class Counts:
+        steps = 0
+
+        def __call__(self) -> None: ...
+
+    model, counts, gone = _frozen(), Counts(), Counts()
+    model.seen, model.gone = weakref.proxy(counts), weakref.proxy(gone)  # type: ignore[assignment]
+    del gone
+    used = reached(model)
+    assert passing(used) is None, "a proxy is no iterator, whatever its type has"
+    with put_back(used):
+        counts.steps += 1
+    assert counts.steps == 0
 
 
 def test_a_step_that_may_read_an_iterator_is_not_compared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,6 +71,25 @@ def test_of_several_graphs_each_leaves_room_for_what_others_hold() -> None:
     assert measured <= 1250 * 1024
 
 
+def test_what_a_graph_leaves_to_the_next_is_not_taken_for_results(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        x = first(x).sin()
+        torch._dynamo.graph_break()
+        x = second(x).sin()
+        torch._dynamo.graph_break()
+        return x.sin().sum()
+
+    with training.memory_limit(fraction=1.0, seconds=60) as made:
+        step = torch.compile(broken, backend="aot_eager")
+    step(torch.randn(16, 8)).backward()
+    said = capsys.readouterr().err
+    assert len(made) >= 2
+    assert said.count("PyTorch breaks it into several graphs, and no plan knows what runs between them") == 1
+    assert "compile both together" not in said, "all of it is compiled"
+
+
 class Layer(nn.Module):
     """Holds much more for the backward pass than it returns."""
 

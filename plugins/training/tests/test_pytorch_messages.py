@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import re
 from typing import Any
@@ -80,6 +81,17 @@ def test_large_results_are_said_to_be_used_outside(
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("egrl: Net: peak")
     assert any("it returns 16 KiB: what is computed of this outside" in line for line in said) == hinted
+
+
+def test_copies_of_a_compiled_module_are_planned_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+    """As an average of a model's weights is; PyTorch forgets in copies that sizes are fixed."""
+    with training.memory_limit(fraction=1.0, seconds=60, quiet=True) as made:
+        module = torch.compile(Net(), backend="aot_eager")
+    copied = copy.deepcopy(copy.deepcopy(module))
+    for rows in (4, 8, 6):
+        copied(torch.randn(rows, 16)).sum().backward()
+    assert len(made) == 3
+    assert "sizes are not fixed" not in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,8 @@ class Partitioner(CustomPartitionerFn):
 
     def __init__(self, planner: Planner, name: str, say: Callable[[str], object]) -> None:
         self._planner, self._name, self._say = planner, name, say
+        self.unsaid: list[str] = []
+        """Lines that are said when the next graph is cut, if they are still there."""
 
     def __call__(
         self, gm: fx.GraphModule, joint_inputs: Sequence[object], **kwargs: Any
@@ -58,6 +61,8 @@ class Partitioner(CustomPartitionerFn):
         outputs: int = kwargs["num_fwd_outputs"]
         parameters: Sequence[int] = kwargs.get("static_lifetime_input_indices") or ()
         meaning = Meaning(gm.graph, outputs)
+        while self.unsaid:
+            self._say(f"{self._name}: {self.unsaid.pop()}")
         for node in changed_in_both(gm.graph):
             self._say(f"{self._name}: {BOTH.format(shape=list(node.meta['val'].shape))}")
         try:
@@ -130,13 +135,13 @@ class PlannedBackend:
         name: str,
         dynamic: bool | None,
         say: Callable[[str], object] = log.warning,
-        breaks: Callable[[], object] = lambda: None,
+        breaks: Callable[[bool], object] = lambda ends_early: None,
         counted: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda compiled: compiled,
     ) -> None:
         """`backend` is the name of one of `BACKENDS`; `say` gets a line about each graph that is not planned.
 
-        `breaks` is called before a graph is planned that ends before its function does: others follow. `counted` makes
-        of a compiled graph what runs in its place.
+        `breaks` is told of each graph, before it is planned, whether it ends before its function does: others follow.
+        `counted` makes of a compiled graph what runs in its place.
 
         InputError if the backend is another.
         """
@@ -147,6 +152,7 @@ class PlannedBackend:
         self.called = False
         """True once PyTorch has given it a graph."""
         self._partitioner = Partitioner(planner, name, say)
+        self.unsaid = self._partitioner.unsaid
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PlannedBackend:
         """Another that plans as this one does, for a copy of a compiled module."""
@@ -161,8 +167,8 @@ class PlannedBackend:
     def __call__(self, gm: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
         """Compile one graph; `kwargs` are `mode` and `options`, as in `torch.compile`."""
         self.called = True
-        if (reason := getattr(gm, "compile_subgraph_reason", None)) is not None and reason.graph_break:
-            self._breaks()
+        reason = getattr(gm, "compile_subgraph_reason", None)
+        self._breaks(reason is not None and bool(reason.graph_break))
         if self._backend == "aot_eager":
             from torch._dynamo.backends.common import aot_autograd
             from torch._dynamo.backends.debugging import boxed_nop
@@ -182,6 +188,23 @@ class PlannedBackend:
         uncached = torch._functorch.config.patch(enable_autograd_cache=False)
         with planned, uncached, scalars_stay(), once_each(draws_as_eager=False):
             return self._counted(compiler(gm, inputs))
+
+
+def fixed_when_copied(compiled: Any) -> Any:
+    """The compiled module, whose deep copies have fixed sizes as it has: PyTorch's forget `dynamic` (`__reduce__`)."""
+    if isinstance(compiled, torch.nn.Module):
+        _remember_dynamic(compiled.dynamo_ctx)
+    return compiled
+
+
+def _remember_dynamic(context: Any) -> None:
+    def copied(memo: dict[int, Any]) -> Any:
+        make, given, *settings = context.__reduce__()
+        made = make(*copy.deepcopy(given, memo), **(settings[0] if settings else {}))
+        _remember_dynamic(made)
+        return made
+
+    context.__deepcopy__ = copied
 
 
 def _loaded(backend: str, name: str, dynamic: bool | None) -> PlannedBackend:

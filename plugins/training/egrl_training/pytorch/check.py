@@ -28,6 +28,11 @@ COARSE = 2e-2
 AS_PLAIN = 4.0
 """So many times the difference of plain `torch.compile` is no more than that."""
 
+UNCHECKED = (
+    "check: nothing is compared, since what torch.compile returned is not called itself: trainers may run a method of"
+    " the module, or a copy; compile a module within it, which is called"
+)
+
 
 class WrongStepError(Exception):
     """A compiled step differs from eager mode; the message names the tensor and its module."""
@@ -39,10 +44,12 @@ def checked(
     plain: Callable[[], Callable[..., Any]],
     backend: str,
     say: Callable[[str], object],
+    begun: Callable[[], object] = lambda: None,
 ) -> Any:
     """The compiled module or function, whose first run with gradients is held to eager mode; see `hold`.
 
     What that run reads must not change before its backward pass in a way that PyTorch cannot see: a line says so.
+    `begun` is called before that run.
     """
     waiting = [True]
     held: list[nn.Module] = []
@@ -51,6 +58,7 @@ def checked(
     def first(called: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         if waiting and torch.is_grad_enabled():
             waiting.clear()
+            begun()
             same = backend != "inductor" or bool(inductor.fallback_random)
             used = reached(model, args, kwargs)
             if (iterator := passing(used)) is not None:

@@ -19,8 +19,8 @@ from egrl.core import atomic
 from egrl.runs.progress import compiling, note_if_slow
 from egrl_training.pytorch import plan as plans
 from egrl_training.pytorch.asked import Limit, asked, may_be_written, simulated_peak
-from egrl_training.pytorch.backend import HOST_BACKEND, PlannedBackend
-from egrl_training.pytorch.check import checked
+from egrl_training.pytorch.backend import HOST_BACKEND, PlannedBackend, fixed_when_copied
+from egrl_training.pytorch.check import UNCHECKED, checked
 from egrl_training.pytorch.compiled import Memory, UnreadableCodeError, memory_of
 from egrl_training.pytorch.fusion import fused
 from egrl_training.pytorch.host import COPY_LAUNCH_S
@@ -153,10 +153,11 @@ def _compiler(backends: _Backends, check: bool) -> Callable[..., Any]:
         if any(map(torch.nn.parameter.is_lazy, tensors_in(modules_of(model)))):
             report.say_once(LAZY.format(name=name))
         planned = backends.of(model, backend, bool(dynamic), name)
-        compiled = original(model, backend=planned, dynamic=bool(dynamic), **kwargs)
+        compiled = fixed_when_copied(original(model, backend=planned, dynamic=bool(dynamic), **kwargs))
         if check:
             plain = functools.partial(original, model, backend=backend, dynamic=bool(dynamic), **kwargs)
-            compiled = checked(model, compiled, plain, backend, report.say)
+            planned.unsaid += [] if planned.called else [UNCHECKED]
+            compiled = checked(model, compiled, plain, backend, report.say, planned.unsaid.clear)
         return _watched(compiled, planned, report)
 
     return compile_within
@@ -272,6 +273,14 @@ class _Report:
                 " memory that no plan knows; compile both together"
             )
 
+    def broken(self, name: str) -> None:
+        """Say that a function has several graphs."""
+        if not self.quiet:
+            self.say_once(
+                f"{name}: PyTorch breaks it into several graphs, and no plan knows what runs between them;"
+                " fullgraph=True says where it breaks"
+            )
+
 
 class _Backends:
     """What cuts the graphs of each function that is compiled within one context.
@@ -320,7 +329,7 @@ class _Planner:
     ) -> None:
         """`model` is what is compiled, whose parameters are asked for if it has several graphs."""
         self._limit, self._given, self._backend, self._report = limit, given, backend, report
-        self._model, self._several = model, False
+        self._model, self._several, self._ends_early = model, False, False
         self._open, self._planned_now = open_runs, list[Graph]()
         self._own: dict[int, int] = {}
         """By the number of a compiled frame: bytes of its parameters and buffers."""
@@ -330,9 +339,10 @@ class _Planner:
         say = self._report.say
         return PlannedBackend(self._backend, self, name, dynamic, say, self._breaks, self._counted)
 
-    def _breaks(self) -> None:
-        """The function has several graphs."""
-        self._several = True
+    def _breaks(self, ends_early: bool) -> None:
+        """Whether the next graph ends before its function does, which has several then."""
+        self._ends_early = ends_early
+        self._several |= ends_early
 
     def _counted(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The graph that was just compiled; its runs are counted if it was planned."""
@@ -346,7 +356,10 @@ class _Planner:
         except InputError as error:
             raise MemoryLimitError(str(error)) from None
         self._report(plan)
-        self._report.results(joint.step, plan)
+        if self._several:
+            self._report.broken(plan.name)
+        if not self._ends_early:  # else the next graph takes its results
+            self._report.results(joint.step, plan)
         self._say_if_last(plan.name)
         return Cut(joint.positions(plan.keep), plan.offload)
 

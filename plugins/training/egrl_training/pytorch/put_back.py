@@ -82,7 +82,7 @@ def _tensors_of(owners: Sequence[nn.Module], used: Sequence[Any]) -> list[Tensor
     """The tensors among objects, and those of modules: parameters, buffers, and what attributes hold."""
     held = tree_leaves([list(_copies(owner.__dict__).values()) for owner in owners])
     named = (tensor for owner in owners for tensor in (*owner.parameters(), *owner.buffers()))
-    return [each for each in _unique([*named, *held, *used]) if isinstance(each, Tensor)]
+    return [each for each in _unique([*named, *held, *used]) if issubclass(type(each), Tensor)]
 
 
 def _state_put_back(each: Any) -> Callable[[], object] | None:
@@ -133,7 +133,9 @@ def _clone(storage: Any) -> Any:
 def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
     """Attributes of a module with copies of tables and lists, which may be changed."""
     return {
-        key: value.copy() if isinstance(value, dict | list | set) else value
+        key: value.copy()
+        if issubclass(type(value), dict | list | set)
+        else value  # it may be a dead weak proxy
         for key, value in attributes.items()
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -52,6 +53,7 @@ def reached(*roots: Any) -> list[Any]:
     waiting = [(root, 0) for root in roots]
     while waiting and len(seen) < MOST_OBJECTS:
         each, depth = waiting.pop()
+        each = _behind(each)
         if id(each) in seen or depth > DEPTH:
             continue
         seen[id(each)] = each
@@ -59,6 +61,16 @@ def reached(*roots: Any) -> list[Any]:
             below = 0 if isinstance(each, torch.optim.Optimizer) else depth + 1
             waiting += [(within, below) for within in _within(each)]
     return list(seen.values())
+
+
+def _behind(each: Any) -> Any:
+    """The object that a weak proxy stands for, which seems to be an iterator itself; None if that is gone."""
+    if type(each) not in weakref.ProxyTypes:
+        return each
+    try:
+        return each.__reduce_ex__.__self__
+    except ReferenceError:
+        return None
 
 
 def _within(each: Any) -> Iterator[Any]:
