@@ -233,7 +233,8 @@ def summary(lines: Lines) -> str:
     found: dict[str, list[tuple[float, str, str]]] = {}
     for line in lines.all:
         name, _, kind = line["network"].partition(", ")
-        for key, what in (("", line["plan"]), ("_step", "AdamW steps")):
+        steps = [("_step", "AdamW steps")] if line["plan"] == ALL else []  # are the same for each plan
+        for key, what in (("", line["plan"]), *steps):
             off = line[f"said{key}_bytes"] / line[f"measured{key}_bytes"] - 1
             found.setdefault(kind, []).append((off, name, what))
     rows = []

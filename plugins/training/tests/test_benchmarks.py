@@ -21,7 +21,15 @@ def test_the_page_of_training_has_the_tables_of_its_data():
     plans_and_steps = training_benchmark.table(docs / "data" / "training").split("\n\n")
     _, *steps_on_a_gpu = training_benchmark.table(docs / "data" / "training-gpu").split("\n\n")
     host = training_host.table(docs / "data" / "training-host").split("\n\n")
-    for part in (*plans_and_steps, *steps_on_a_gpu, *host):  # rows of one table stand together
+    folders = (docs / "data" / name for name in ("training", "training-strangers"))
+    own, strangers = (training_fits.Lines(each / "fits.jsonl", training_fits.KEYS) for each in folders)
+    for part in (
+        *plans_and_steps,
+        *steps_on_a_gpu,
+        *host,
+        training_fits.table(own),
+        training_fits.summary(strangers),
+    ):  # rows of one table stand together
         assert part.strip() in page
 
 
@@ -88,6 +96,6 @@ def test_what_is_said_of_strangers_is_summed_up_by_kind(tmp_path):
     first, second = training_fits.summary(lines).splitlines()
     assert first.startswith("float32: 1 networks, 1.000 within 0.1%")
     assert second.startswith(
-        "bfloat16: 1 networks, 0.500 within 0.1%, 0.500 within 1.0%, 0.500 within 2.0%; timm a ("
+        "bfloat16: 1 networks, 0.333 within 0.1%, 0.333 within 1.0%, 0.333 within 2.0%; timm a ("
     )
     assert "-3.00%" in second
