@@ -36,9 +36,9 @@ import egrl
 from benchmarks.lines import Lines
 from benchmarks.placing_network import path_without
 from benchmarks.placing_pairs import TESTED, family_of
-from egrl.methods import placed
 from egrl.methods.egrl import rank_learner, ranking
 from egrl.reproduction import mean_interval
+from policies import shipped
 from policies.shipped import ShippedNetwork
 from policies.store import load_policy, ranker_weights, rankers_of
 
@@ -89,7 +89,7 @@ def run(
     off = ["method.profile_model.use=off"] if method == "egrl" else []
     with (
         patch.object(ranking, "rules", lambda *_: own),
-        patch.object(placed, "rules", lambda *_: own),
+        patch.object(shipped, "rules", lambda *_: own),
         patch.object(rank_learner, "network", lambda *_: network),
     ):
         start = "policy" if arm == "annealing" else "compiler"

@@ -44,7 +44,6 @@ import numpy as np
 import egrl
 from benchmarks.advance import advance
 from benchmarks.lines import Lines
-from egrl.methods import placed
 from egrl.methods.egrl import ranking
 from egrl.methods.profile_model.member import ProfileModelMember
 from egrl.methods.profile_model.terms import Posterior, TermsModel
@@ -55,6 +54,7 @@ from hwsim.mmap.device import latency_s
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Evaluation, Keys, Mapping16
+from policies import shipped
 from workloads.programs import program_names
 from workloads.zoo.mcm87 import split
 
@@ -130,7 +130,7 @@ def without_rules() -> Iterator[None]:
     """While no trained rules ship: on most graphs of `mcm87` they were trained, and rivals have none."""
     with (
         mock.patch.object(ranking, "rules", return_value=[]),
-        mock.patch.object(placed, "rules", return_value=[]),
+        mock.patch.object(shipped, "rules", return_value=[]),
     ):
         yield
 

@@ -10,6 +10,7 @@ from egrl.core.loop import rules_of
 from egrl.methods import placed
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
+from policies import shipped
 from workloads.load import load
 
 
@@ -40,6 +41,6 @@ def test_eight_of_the_rules_come_where_no_network_ships():
 
 def test_all_rules_come_first_where_nothing_ships():
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
-    with patch.object(placed, "rules", lambda *_: []), patch.object(placed, "network", lambda *_: None):
+    with patch.object(shipped, "rules", lambda *_: []), patch.object(placed, "network", lambda *_: None):
         found = placed.first_mappings(problem)
     assert [mapping.tobytes() for mapping in found] == [mapping.tobytes() for mapping in rules_of(problem)]
