@@ -21,12 +21,14 @@ def _hold_scratch(
     dtype: torch.dtype,
     stride: int = 1,
     images: int = 4,
+    dilation: int = 1,
 ) -> None:
     """Within small blocks that each thread keeps."""
     image = torch.randn(images, channels[0], 16, 16, dtype=dtype).to(memory_format=lies)
     weight = torch.randn(channels[1], channels[0] // groups, window, window, dtype=dtype)
+    weight = weight.to(memory_format=lies) if dilation > 1 else weight
     bias = torch.randn(channels[1], dtype=dtype)
-    settings = [stride] * 2, [window // 2] * 2, [1, 1], False, [0, 0], groups
+    settings = [stride] * 2, [window // 2 * dilation] * 2, [dilation] * 2, False, [0, 0], groups
     result = torch.ops.aten.convolution(image, weight, bias, *settings)
     forward = image, weight, bias, *settings
     backward = result, image, weight, [channels[1]], *settings, [True] * 3
@@ -116,3 +118,12 @@ def test_scratch_of_patches_has_their_gradient_laid_anew(
     held = weight.nbytes + 64 * weight.element_size()
     peak = peak_of(lambda: torch.ops.aten.convolution_backward(*backward), torch.device("cpu"))
     assert convolutions.backward_bytes(*backward) + held == pytest.approx(peak, rel=0.02, abs=20_480)
+
+
+@pytest.mark.skipif(not AVX512, reason="sizes are those of kernels with AVX-512")
+@pytest.mark.parametrize("lies", ORDERS)
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 2), (2, 2), (1, 8)])
+def test_scratch_of_a_dilated_convolution_may_have_windows_side_by_side(
+    stride: int, dilation: int, lies: torch.memory_format
+) -> None:
+    _hold_scratch((64, 256), 1, 3, lies, torch.float32, stride, dilation=dilation)

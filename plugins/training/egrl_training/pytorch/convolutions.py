@@ -150,7 +150,7 @@ def backward_bytes(gradient: Any, image: Any, weight: Any, bias: Any, *more: Any
         copies += max(blocks, _bytes(weight))
         if (
             weight.shape[-1] > WIDEST * (1 + half)
-            or max(more[2]) > 1
+            or _is_dilated(image, weight, more[0], more[2])
             or _has_no_kernel(image, weight, groups)
         ):
             copies = _bytes(weight) + _columns(gradient, image, weight)
@@ -159,6 +159,11 @@ def backward_bytes(gradient: Any, image: Any, weight: Any, bias: Any, *more: Any
         peak = max(peak, there + anew + copies)
         there += _bytes(weight)
     return max(peak - there, 0)
+
+
+def _is_dilated(image: Any, weight: Any, stride: Any, dilation: Any) -> bool:
+    """True if oneDNN has no kernel for the gradient of a dilated weight: in strides, or wider than the image."""
+    return max(dilation) > 1 and (max(stride) > 1 or dilation[-1] * (weight.shape[-1] - 1) >= image.shape[-1])
 
 
 def _has_no_kernel(image: Any, weight: Any, groups: int) -> bool:
@@ -197,6 +202,8 @@ def _backward_last(gradient: Any, image: Any, weight: Any, stride: Any, pad: Any
     copies += 0 if _lies_last(gradient) else _bytes(gradient)
     if not more[-1][1]:
         return copies
+    if _is_dilated(image, weight, stride, more[0]):
+        return max(copies, _laid_anew(image, weight) + _columns(gradient, image, weight))
     if image.dtype == torch.bfloat16 and not alone:
         sums = _sums(gradient, image, weight, stride, pad, groups, lie_last=True)
         return copies + max(blocks + sums - 2 * _bytes(weight), _bytes(weight))
