@@ -23,6 +23,7 @@ from egrl_training import memory_limit
 from egrl_training.pytorch import compiled
 from egrl_training.pytorch.inductor_faults import (
     BEFORE_FUSION,
+    KeepDraws,
     Rewrite,
     copy_old_values,
     give_own_room,
@@ -312,5 +313,8 @@ def test_a_pass_of_the_user_over_kernels_runs_before() -> None:
         return nodes
 
     node = object()
-    assert without_faults({BEFORE_FUSION: mine})[BEFORE_FUSION]([node]) == [node]
+    both = without_faults({BEFORE_FUSION: mine})[BEFORE_FUSION]
+    assert both([node]) == [node]
     assert seen == [node]
+    assert not isinstance(both, KeepDraws)  # of a function inductor's cache knows nothing
+    assert isinstance(without_faults({})[BEFORE_FUSION], KeepDraws)

@@ -85,13 +85,16 @@ def without_faults(options: dict[str, Any]) -> dict[str, Any]:
         if given is not None:  # several are taken by PyTorch 2.13 and later
             passes[name] = (*given, added) if isinstance(given, list | tuple) else (given, added)
     first = options.get(BEFORE_FUSION, getattr(config, BEFORE_FUSION))
-    return {**options, **passes, BEFORE_FUSION: KeepDraws(first)}
+    keep = KeepDraws(first)
+    # graphs that a function of the user has changed have no name: as a method it is no pass that may be cached
+    named = first is None or hasattr(first, "uuid")
+    return {**options, **passes, BEFORE_FUSION: keep if named else keep.__call__}
 
 
 class KeepDraws(getattr(custom_graph_pass, "CustomSchedulerPass", CustomGraphPass)):  # type: ignore[misc]
     """A pass of inductor over the kernels of a graph, after another if there is one: draws keep their order."""
 
-    def __init__(self, first: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, first: Any = None) -> None:
         self._first = first
 
     def __call__(self, nodes: Any) -> Any:
@@ -110,8 +113,7 @@ class KeepDraws(getattr(custom_graph_pass, "CustomSchedulerPass", CustomGraphPas
 
     def uuid(self) -> tuple[bytes, Any]:
         """What inductor's cache of compiled graphs asks."""
-        first = self._first.uuid() if isinstance(self._first, CustomGraphPass) else repr(self._first)
-        return get_hash_for_files((__file__,)), first
+        return get_hash_for_files((__file__,)), None if self._first is None else self._first.uuid()
 
 
 def _draws(op: Any) -> bool:

@@ -132,11 +132,10 @@ def _clone(storage: Any) -> Any:
 
 def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
     """Attributes of a module with copies of tables and lists, which may be changed."""
+    # of a weak proxy whose object is gone only the type may be asked for
+    kinds = dict | list | set
     return {
-        key: value.copy()
-        if issubclass(type(value), dict | list | set)
-        else value  # it may be a dead weak proxy
-        for key, value in attributes.items()
+        key: value.copy() if issubclass(type(value), kinds) else value for key, value in attributes.items()
     }
 
 
