@@ -18,9 +18,8 @@ the population and the learner of EGRL, which are told one number per evaluation
 
 Arms: `all` has twin, critic, population and learner; `no-X` is `all` without X; `X` and `X+Y` have these alone;
 `X-frozen` is `all` with X as it is before it has learned: the chip file itself for the twin, the prior for the critic,
-weights as drawn for the learner, selection that does not see costs for the population, networks around a centre that
-does not move for the walk, which is part of the population. `no-migration` and `no-shared-replay` are of data from when
-the learner was SAC: one that ranks neither replays nor migrates. `critic-totals` is `all` told no profiles,
+the network that it begins with for the learner, selection that does not see costs for the population.
+`critic-totals` is `all` told no profiles,
 `twin-totals` the twin alone, `twin-frozen-totals` the same without learning.
 
 Units of the intervals are networks: the mean over the boards of a network is one value. Decided before the first run:
@@ -59,8 +58,7 @@ from egrl.reproduction import interval_cell, paired, verdict
 from hwsim.family import Learnable
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from population.local_search import Immigrant
-from population.population import Population
+from population.population import Immigrant, Population
 from workloads.load import load
 
 WORKLOADS = (
@@ -83,7 +81,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "no-population": ("pg", TWIN, CRITIC),
     "twin-frozen": ("egrl", TWIN, CRITIC),
     "critic-frozen": ("egrl", TWIN, CRITIC),
-    "learner-frozen": ("egrl", TWIN, CRITIC, "method.first_rate=1e-12", "method.last_rate=1e-12"),
+    "learner-frozen": ("egrl", TWIN, CRITIC, "method.learner.ranking.learning_rate=0"),
     "population-frozen": ("egrl", TWIN, CRITIC),
     "population": ("ea", NO_TWIN, NO_CRITIC),
     "learner": ("pg", NO_TWIN, NO_CRITIC),
@@ -95,7 +93,6 @@ ARMS: dict[str, tuple[str, ...]] = {
     "twin": ("twin",),
     "no-chromosomes": ("egrl", TWIN, CRITIC, "method.boltzmann_fraction=0"),
     "no-networks": ("egrl", TWIN, CRITIC, "method.boltzmann_fraction=1"),
-    "walk-frozen": ("egrl", TWIN, CRITIC, "method.cma.sigma=1e-9"),
     "no-migration": ("egrl", TWIN, CRITIC, "method.migration=false"),
     "no-shared-replay": ("egrl", TWIN, CRITIC, "method.shared=false"),
     "critic-totals": ("egrl", TWIN, CRITIC),

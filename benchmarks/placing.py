@@ -1,23 +1,23 @@
-"""What ranking and its parts are worth to `egrl` that is told totals only: no times of ops, no family of models.
+"""What each part of `egrl` is worth where totals alone are told: no times of ops, no family of models.
 
-    python -m benchmarks.placing -o FILE --folds FOLDER [--seeds 3] [--evals 400] [--arms egrl,no-learner,…]
+    python -m benchmarks.placing -o FILE [--begin shipped|hand] [--folds FOLDER] [--seeds 10] [--evals 400] [--arms …]
     python -m benchmarks.placing -o FILE --table
 
 Costs are exact, and every search begins with the default rule's mapping. The 24 networks have at least 2 % to gain.
-For a network of a family the rules of FOLDER (`placing_train folds`) and the network that the learner begins with
-(`placing_network train --without …`) are those for which that family was left out.
+`--begin hand`: nothing that was trained before. `--begin shipped`: the rules and the network that ship, which have seen
+networks of these families; with `--folds` those of FOLDER (`placing_train folds`, `placing_network train --without …`),
+for which the network's family was left out.
 
-Arms: `egrl`; `rank`: one context network alone, from a random start; `rank-trained`: from the one of FOLDER
-(`placing_network train --without …`) that did without the family; `no-learner`; `no-networks` (chromosomes alone
-after the first generation); `no-chromosomes`; `no-rules` (networks begin around the rule by hand); `greedy`: networks
-and chromosomes as before there was a placer, a Graph U-Net read decision by decision, with a learner and without;
-`graph-unet`, `sage`: ranking networks over the graph; `annealing` from what the first of the rules places. `pg`,
-`pg-sac`: the learner alone, with a placer and without (`-frozen`: its weights stay, so that it is noise around the
-network that it begins with; `-untrained`: that is a random one; `learner-frozen`: in `egrl`); `cma-scores`,
-`annealing-scores`: `benchmarks.placing_rivals`.
+Arms: `egrl`, and without or with another of its parts, one at a time: `linear` (rules without a Graph U-Net),
+`no-networks` and `no-chromosomes` (after the first generation), `no-temperature` (chromosomes are read without noise),
+`no-seeding` (no scores of networks in chromosomes), `sac-frozen` (the actor stays what it begins with),
+`sac-untrained` (it begins with a random network), `no-critic` (children of chromosomes are not chosen by SAC's critic),
+`own-replay`, `no-migration`; `ea` and `pg`, each alone; `annealing` from what the first rule places; `rank`: a context
+network alone, from a random start; `cma-scores`, `annealing-scores`: `benchmarks.placing_rivals`.
 
-A line is one search: the best speedup over the default rule at each mark. The table gives means over seeds and networks
-and, for pairs of marks, the mean logarithm of the ratio to `greedy`, its 95 % interval by Student's t over families.
+A line is one search: the best speedup over the default rule at each mark. The table gives geometric means over seeds
+and networks and, at each mark, the mean logarithm of the ratio to `egrl` that began alike, with its 95 % interval by
+Student's t over families.
 """
 
 from __future__ import annotations
@@ -25,77 +25,104 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
 
 import egrl
 from benchmarks.lines import Lines
 from benchmarks.placing_network import path_without
 from benchmarks.placing_pairs import TESTED, family_of
-from egrl.methods.egrl import rank_learner, ranking
+from egrl.methods.egrl.ranking import Ranking
 from egrl.reproduction import mean_interval
 from policies import shipped
 from policies.shipped import ShippedNetwork
 from policies.store import load_policy, ranker_weights, rankers_of
+from population import chromosomes, plus
+from population.chromosomes import Chromosomes
+from population.genome import Boltzmann
+from population.policies import Policies
 
-MARKS = (5, 25, 50, 100, 200, 400, 1000, 2100)
-OLD = ("method.readout=greedy", "method.network.name=graph_unet")
-FROZEN = ("method.first_rate=1e-12", "method.last_rate=1e-12")
-UNTRAINED = ("method.shipped=false",)
+MARKS = (25, 50, 100, 200, 400, 1000, 2100)
 ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "egrl": ("egrl", ()),
-    "rank": ("rank", ()),
-    "rank-trained": ("rank", ()),
-    "no-learner": ("ea", ()),
+    "linear": ("egrl", ("method.network.name=linear",)),
     "no-networks": ("egrl", ("method.evolution.boltzmann_fraction=1.0",)),
     "no-chromosomes": ("egrl", ("method.evolution.boltzmann_fraction=0.0",)),
-    "no-rules": ("egrl", ()),
-    "graph-unet": (
-        "egrl",
-        ("method.network.name=graph_unet", "method.network.width=32", "method.network.depth=2"),
-    ),
-    "sage": ("egrl", ("method.network.name=sage", "method.network.width=32", "method.network.depth=2")),
-    "greedy": ("egrl", OLD),
-    "greedy-no-learner": ("ea", OLD),
-    "annealing": ("annealing", ()),
+    "no-temperature": ("egrl", ()),
+    "no-seeding": ("egrl", ()),
+    "sac-frozen": ("egrl", ("method.learner.ranking.learning_rate=0",)),
+    "sac-untrained": ("egrl", ()),
+    "no-critic": ("egrl", ()),
+    "own-replay": ("egrl", ("method.learner.shared=false",)),
+    "no-migration": ("egrl", ("method.learner.migration=false",)),
+    "ea": ("ea", ()),
     "pg": ("pg", ()),
-    "pg-frozen": ("pg", FROZEN),
-    "pg-untrained": ("pg", UNTRAINED),
-    "pg-untrained-frozen": ("pg", (*UNTRAINED, *FROZEN)),
-    "learner-frozen": ("egrl", FROZEN),
-    "pg-sac": ("pg", OLD),
+    "annealing": ("annealing", ()),
+    "rank": ("rank", ()),
     "cma-scores": ("benchmarks.placing_rivals:CMA_ON_SCORES", ()),
     "annealing-scores": ("benchmarks.placing_rivals:ANNEALING_ON_SCORES", ()),
 }
-COMPARED = ((25, 100), (100, 400), (25, 25), (100, 100), (400, 400), (2100, 2100))
 
 
-def run(
-    workload: str,
-    arm: str,
-    seed: int,
-    evals: int,
-    rules: list[np.ndarray],
-    network: ShippedNetwork | None,
-    init: str = "",
-) -> dict[str, Any]:
-    """Best speedups at the marks, with rules and a network in the place of the shipped ones; `init`: a policy file."""
+class Begin(NamedTuple):
+    """What a search begins with: rules [2 H F + 1], and a network or None; None: what ships."""
+
+    name: str
+    rules: list[np.ndarray] | None = None
+    network: ShippedNetwork | None = None
+
+
+def _cold(
+    policies: Policies, chromosomes: Sequence[Boltzmann], rng: np.random.Generator
+) -> NDArray[np.int16]:
+    """Readings without noise."""
+    return READ(
+        policies, [replace(c, temperature=np.full_like(c.temperature, 1e-9)) for c in chromosomes], rng
+    )
+
+
+def _unseeded(make: Chromosomes, scores: Any, free: float) -> Boltzmann:
+    """A chromosome that knows no network's scores: all in the slowest memory."""
+    return make.anchored(np.zeros_like(make.decisions.num_choices))
+
+
+def _random(ranking: Ranking) -> NDArray[np.float32]:
+    """A random rule."""
+    size = ranking.places.shape[1] * 2 * len(ranking.names) + 1
+    return np.random.default_rng(0).standard_normal(size).astype(np.float32)
+
+
+READ = Policies.read
+ABLATED: dict[str, list[tuple[Any, str, Any]]] = {
+    "no-temperature": [(Policies, "read", _cold)],
+    "no-seeding": [(Chromosomes, "seeded", _unseeded), (chromosomes, "SCORES", 0.0)],
+    "sac-untrained": [(Ranking, "first", property(_random))],
+    "no-critic": [(plus, "CANDIDATES", 1)],
+}
+"""What is replaced in an arm that no setting makes."""
+
+
+def run(workload: str, arm: str, seed: int, evals: int, begin: Begin) -> dict[str, Any]:
+    """Best speedups at the marks."""
     method, settings = ARMS[arm]
-    own = [] if arm == "no-rules" else rules
-    off = ["method.profile_model.use=off"] if method == "egrl" else []
-    with (
-        patch.object(ranking, "rules", lambda *_: own),
-        patch.object(shipped, "rules", lambda *_: own),
-        patch.object(rank_learner, "network", lambda *_: network),
-    ):
+    given = [*settings, *(["method.profile_model.use=off"] if method == "egrl" else [])]
+    given += ["method.shipped=false"] if begin.name == "hand" and method in ("egrl", "ea", "pg") else []
+    with ExitStack() as stack:
+        if begin.rules is not None:
+            stack.enter_context(patch.object(shipped, "rules", lambda *_: begin.rules))
+            stack.enter_context(patch.object(shipped, "network", lambda *_: begin.network))
+        for thing, name, value in ABLATED.get(arm, []):
+            stack.enter_context(patch.object(thing, name, value))
         start = "policy" if arm == "annealing" else "compiler"
-        given = [*off, *settings]
-        search = egrl.Search(workload, method=method, seed=seed, settings=given, start=start, init=init)
-        best, marks, begun = [], {}, time.process_time()
+        search = egrl.Search(workload, method=method, seed=seed, settings=given, start=start)
+        best, begun = [], time.process_time()
         while len(best) < evals:
             batch = search.ask(limit=evals - len(best))
             if batch is None:
@@ -119,30 +146,46 @@ def means(lines: list[dict[str, Any]], arm: str, mark: int) -> dict[str, float]:
 
 
 def table(lines: list[dict[str, Any]]) -> None:
-    """Print the means, and what each arm gains over `greedy`."""
-    arms = list(dict.fromkeys(line["arm"] for line in lines))
-    marks = [mark for mark in MARKS if any(str(mark) in line["best"] for line in lines)]
-    print("| arm | networks | " + " | ".join(map(str, marks)) + " |")
-    print("|---|---|" + "---|" * len(marks))
-    for arm in arms:
-        rows = [means(lines, arm, mark) for mark in marks]
-        cells = [f"{np.exp(np.mean(list(row.values()))):.4f}" if row else "" for row in rows]
-        print(f"| {arm} | {len(rows[0])} | " + " | ".join(cells) + " |")
-    print("\n| arm at | `greedy` at | mean | 95 % over families | families |\n|---|---|---|---|---|")
-    for arm in arms:
-        for own, other in COMPARED:
-            a, b = means(lines, arm, own), means(lines, "greedy", other)
-            families: dict[str, list[float]] = {}
-            for name in sorted(set(a) & set(b)):
-                families.setdefault(family_of(name), []).append(a[name] - b[name])
-            if arm == "greedy" or len(families) < 3:
-                continue
-            found = mean_interval([float(np.mean(values)) for values in families.values()])
-            assert found is not None
-            mean, low, high = (100 * found[key] for key in ("mean", "low", "high"))
-            print(
-                f"| {arm} {own} | {other} | {mean:+.2f} % | {low:+.2f} to {high:+.2f} % | {len(families)} |"
-            )
+    """Print the means, and what each arm gains over `egrl`, for each way to begin."""
+    for begin in dict.fromkeys(line["begin"] for line in lines):
+        own = [line for line in lines if line["begin"] == begin]
+        arms = list(dict.fromkeys(line["arm"] for line in own))
+        marks = [mark for mark in MARKS if any(str(mark) in line["best"] for line in own)]
+        titles = [f"{mark} | less `egrl`, %" for mark in marks]
+        print(f"\n| {begin} | networks, seeds | {' | '.join(titles)} | CPU s |")
+        print("|---|---|" + "---|---|" * len(marks) + "---|")
+        for arm in arms:
+            mine = [line for line in own if line["arm"] == arm]
+            cells = [_cell(own, arm, mark) for mark in marks]
+            count = f"{len({line['workload'] for line in mine})}, {len({line['seed'] for line in mine})}"
+            seconds = np.mean([line["seconds"] for line in mine])
+            print(f"| {arm} | {count} | {' | '.join(cells)} | {seconds:.2f} |")
+
+
+def _cell(lines: list[dict[str, Any]], arm: str, mark: int) -> str:
+    """The geometric mean at a mark, and the mean logarithm over `egrl` in percent, with its interval over families."""
+    a, b = means(lines, arm, mark), means(lines, "egrl", mark)
+    families: dict[str, list[float]] = {}
+    for name in sorted(set(a) & set(b)):
+        families.setdefault(family_of(name), []).append(a[name] - b[name])
+    mean = f"{np.exp(np.mean(list(a.values()))):.4f}" if a else ""
+    if arm == "egrl" or len(families) < 3:
+        return f"{mean} |"
+    found = mean_interval([float(np.mean(values)) for values in families.values()])
+    assert found is not None
+    gain, low, high = (100 * found[key] for key in ("mean", "low", "high"))
+    return f"{mean} | {gain:+.2f} [{low:+.2f}, {high:+.2f}]"
+
+
+def begin_of(name: str, folds: Path | None, workload: str) -> Begin:
+    """What ships, or what was trained without the family of a workload."""
+    if name == "hand" or folds is None:
+        return Begin(name)
+    file = folds / f"{family_of(workload).replace(' ', '-')}.json"
+    rules = [np.array(row, np.float32) for row in json.loads(file.read_text())["rules"]]
+    policy = load_policy(path_without(folds, family_of(workload)))
+    rankers = rankers_of(policy)
+    return Begin("folds", rules, ShippedNetwork(rankers, ranker_weights(policy, rankers)))
 
 
 def main() -> None:
@@ -151,26 +194,21 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--begin", choices=("shipped", "hand"), default="shipped")
     parser.add_argument("--folds", type=Path)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--evals", type=int, default=400)
-    parser.add_argument("--arms", default="egrl,no-learner,greedy")
+    parser.add_argument("--arms", default="egrl,ea")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
-    lines = Lines(given.output, ("workload", "arm", "seed", "evals"))
+    lines = Lines(given.output, ("workload", "arm", "seed", "evals", "begin"))
     for arm in () if given.table else given.arms.split(","):
         for workload in TESTED:
-            file = given.folds / f"{family_of(workload).replace(' ', '-')}.json"
-            rules = [np.array(row, np.float32) for row in json.loads(file.read_text())["rules"]]
-            path = path_without(given.folds, family_of(workload))
-            policy = load_policy(path)
-            rankers = rankers_of(policy)
-            network = ShippedNetwork(rankers, ranker_weights(policy, rankers))
-            init = str(path) if arm == "rank-trained" else ""
+            begin = begin_of(given.begin, given.folds, workload)
             for seed in range(given.seeds):
-                case = (workload, arm, seed, given.evals)
+                case = (workload, arm, seed, given.evals, begin.name)
                 if case not in lines:
-                    lines.add(case, run(workload, arm, seed, given.evals, rules, network, init))
+                    lines.add(case, run(workload, arm, seed, given.evals, begin))
     table(lines.all)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.placing import MARKS, means
+from benchmarks.placing import means
 from benchmarks.placing_pairs import family_of
 
 ARMS = {
@@ -38,6 +38,7 @@ AT_ONCE = {
 BANDS = ("egrl", "annealing", "greedy")
 """Arms whose bands are drawn: more would hide one another."""
 DRAWS, SHOWN = 2000, 400
+MARKS = (5, 25, 50, 100, 200, 400)
 
 
 class Share(NamedTuple):

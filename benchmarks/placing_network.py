@@ -89,13 +89,15 @@ def trained(
     torch.manual_seed(seed)
     module, rng = RankingModule(FEATURE_NAMES, 2, network), np.random.default_rng(seed)
     module.see([instance.places for instance in kept])
-    training = ScoreGradient(module, ScoreGradientConfig(rounds=rounds, input_noise=input_noise))
+    config = ScoreGradientConfig(rounds=rounds)
+    training = ScoreGradient(module, config.longest, input_noise)
     rankers = Rankers(network, FEATURE_NAMES, 2)
     for number in range(1, rounds + 1):
         chosen = [kept[k] for k in rng.choice(len(kept), BATCH.tasks, replace=False, p=odds)]
-        draws = training.begin([instance.places for instance in chosen], BATCH.samples, rng)
+        sigma = config.sigma(training.rounds)
+        draws = training.begin([instance.places for instance in chosen], BATCH.samples, sigma, rng)
         losses = [i.losses(d.scores, d.free_share) for i, d in zip(chosen, draws, strict=True)]
-        training.end(draws, losses)
+        training.end(draws, losses, config.rate(training.rounds))
         if number % SHOWN == 0 or number == rounds:
             for name, instances in (("left out", held[:250]), ("trained on", kept[:250])):
                 if instances:

@@ -212,14 +212,16 @@ def trained(instances: Sequence[Instance], begin: Weights, rounds: int, seed: in
     config = ScoreGradientConfig(
         rounds=rounds, input_noise=0.15, first_sigma=0.3, first_rate=2e-3, last_rate=2e-4
     )
-    training = ScoreGradient(module, config)
+    training = ScoreGradient(module, config.longest, config.input_noise)
     for number in range(1, rounds + 1):
         chosen = rng.choice(len(instances), min(BATCH.tasks, len(instances)), replace=False)
         boards, weights = [Board.of(instances[k], rng) for k in chosen], module.weights()
-        draws = training.begin([seen(board, weights, rng) for board in boards], BATCH.samples, rng)
+        given, sigma = [seen(board, weights, rng) for board in boards], config.sigma(training.rounds)
+        draws = training.begin(given, BATCH.samples, sigma, rng)
         costs = [b.costs(b.place(d.scores, d.free_share)) for b, d in zip(boards, draws, strict=True)]
         least = [instances[k].best / instances[k].base for k in chosen]
-        length = training.end(draws, [regret(c, best) for c, best in zip(costs, least, strict=True)])
+        losses = [regret(c, best) for c, best in zip(costs, least, strict=True)]
+        length = training.end(draws, losses, config.rate(training.rounds))
         if number % SHOWN == 0:
             print(f"{number}: length of the gradient {length:.3f}", flush=True)
     return module.weights()

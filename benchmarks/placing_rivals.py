@@ -20,15 +20,17 @@ from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
-from egrl.methods.egrl import ranking
 from egrl.methods.rank.method import needs_placer
 from hwsim.capabilities import HasPlacer
 from hwsim.problem import Evaluation
+from policies import shipped
 from policies.context import of_unit_size
 from policies.network import LINEAR, NetworkConfig
 from policies.ranker import Rankers, by_hand
-from population.cma import STATE
 from population.operators import global_random
+
+STATE = ("centroid", "sigma", "pc", "ps", "C", "diagD", "B", "BD", "update_count")
+"""What `deap.cma.Strategy` changes."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class _OnScores(Method):
         assert isinstance(problem, HasPlacer)
         self._config, self._placer, places = config, problem.placer, policy_fit.places_of(problem)
         names, heads = problem.placer.feature_names, len(problem.space.heads)
-        rule = [*ranking.rules(names, heads), by_hand(names, heads)][0]
+        rule = [*shipped.rules(names, heads), by_hand(names, heads)][0]
         scores, share = Rankers(NetworkConfig(name=LINEAR), names, heads).scores(rule[None], places)
         self._free = float(share[0])
         self._first = of_unit_size(scores[0])[:, 1:].astype(np.float64)

@@ -33,9 +33,9 @@ from deap import cma
 
 from benchmarks.placing_pairs import TESTED, Case, Pair, drawn, family_of, measured, read_pairs, write_pairs
 from benchmarks.placing_varied import read
+from egrl.methods.es import Ascent
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from policies.ranker import by_hand
-from population.walk import Ascent
 
 CUT, SMALL = 0.5, 0.02
 """Largest regret that counts, and what is added to the headroom before its root."""
@@ -68,7 +68,7 @@ def best_alone(pairs: Pairs, start: np.ndarray, rounds: int = ROUNDS, seed: int 
     """The rule float64 [P] with the least mean regret; the climb begins at `start`."""
     rng = np.random.default_rng(seed)
     rule = start.astype(np.float64)
-    ascent, weight = Ascent.of(len(rule)), _weight(pairs)
+    ascent, weight = Ascent(len(rule)), _weight(pairs)
     for round_ in range(rounds):
         left = 1 - round_ / rounds
         sigma, rate = 0.03 + 0.17 * left, 0.002 + 0.05 * left

@@ -377,9 +377,9 @@ class Search:
         if measured is None:
             state = nearest_best(self.problem, state, self._run.method.proves)
         end = METHOD if self.finished else USER
-        members = self._run.method.shares()
+        composition = self._run.method.composition()
         document = summarise(
-            resolved, self.problem, state, archive, end, baseline_cost, measured, members=members
+            resolved, self.problem, state, archive, end, baseline_cost, measured, composition=composition
         )
         champion = state.champions[0]
         mapping = None if champion is None else champion.mapping

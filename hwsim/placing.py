@@ -59,10 +59,6 @@ class Placer(ABC):
             ValueError: a shape or dtype is wrong, a score is neither finite nor -inf, or a share is outside 0..1.
         """
 
-    @abstractmethod
-    def repaired(self, mapping: Mapping16) -> Mapping16:
-        """What would run of canonical mappings int16 [B, N, H], whether they fit or not; themselves if `by_key`."""
-
     def of_profile(self, mapping: Mapping16, profile: Profiles) -> NDArray[np.float32]:
         """What a policy sees of a canonical mapping int16 [N, H] and its profile float32 [P] (`Evaluation.parts`).
 

@@ -12,14 +12,14 @@ from workloads.text import one_of
 
 GRAPH_UNET = "graph_unet"
 """The package's own network, `policies.graph_unet`, which evaluates a whole population in one pass."""
-LINEAR, AUTO = "linear", "auto"
-"""No network at all: a linear rule (`policies.ranker`); LINEAR if a placer reads the policy, else GRAPH_UNET."""
+LINEAR = "linear"
+"""No network at all: a linear rule (`policies.ranker`)."""
 CONTEXT, MLP = "context", "mlp"
 """Two layers that read a tensor with what is around it, or by itself (`policies.context`); both rank, without torch."""
 RANKING_ONLY = (LINEAR, CONTEXT, MLP)
 """Networks that only a placer reads."""
-NETWORKS = (AUTO, *RANKING_ONLY, GRAPH_UNET, "gcn", "sage", "gin", "gat", "edge_cnn", "graph_gps")
-"""Networks by name; those after the first five are built from torch-geometric's layers, see `policies.pyg`."""
+NETWORKS = (*RANKING_ONLY, GRAPH_UNET, "gcn", "sage", "gin", "gat", "edge_cnn", "graph_gps")
+"""Networks by name; those after the first four are built from torch-geometric's layers, see `policies.pyg`."""
 LIBRARY = "torch_geometric.nn"
 """Where MODULE:NAME may come from without being code of a stranger: it is installed with this package."""
 
@@ -36,8 +36,8 @@ class NetworkConfig:
     name: Annotated[
         str,
         Doc(
-            "auto: linear where a placer reads it, else graph_unet; gcn, sage, gin, gat, edge_cnn, graph_gps or"
-            " MODULE:NAME, a torch.nn.Module with forward(x, edge_index); context, mlp: for placers alone;"
+            "graph_unet, gcn, sage, gin, gat, edge_cnn, graph_gps or MODULE:NAME, a torch.nn.Module with"
+            " forward(x, edge_index); linear, context, mlp: for placers alone;"
             " `network=gat` is short for `network.name=gat`"
         ),
         NamesCode("policies.pyg:check_network", refers),

@@ -159,8 +159,20 @@ class Places:
         scores: Floats = outputs[:, self.node, self.head] @ self.ends.T
         return scores
 
+    def scores_of(self, priors: Floats) -> Floats:
+        """Scores float32 [M, T, L] of priors [M, N, H, C] of each decision, less that of memory 0."""
+        levels = self.features.shape[1]
+        scores = np.zeros((len(priors), len(self.node), levels), np.float32)
+        scores[:, :, self.offset :] = priors[:, self.node, self.head, : levels - self.offset]
+        return scores - scores[:, :, :1]
+
+    def priors_of(self, scores: Floats, choices: int) -> Floats:
+        """The inverse of `scores_of`: float32 [M, N, H, C] of scores [M, T, L]; 0 for what is no tensor's."""
+        priors = np.zeros((len(scores), *self.shape, choices), np.float32)
+        priors[:, self.node, self.head, : scores.shape[2] - self.offset] = scores[:, :, self.offset :]
+        return priors
+
     def probabilities(self, scores: Floats, num_choices: NDArray[np.int16], choices: int) -> Floats:
         """Probabilities float32 [M, N, H, C]: the softmax of the scores [M, T, L] of each decision by itself."""
-        logits = np.zeros((len(scores), *self.shape, choices), np.float32)
-        logits[:, self.node, self.head, : scores.shape[2] - self.offset] = scores[:, :, self.offset :]
+        logits = self.priors_of(scores, choices)
         return boltzmann(logits, np.ones(logits.shape[:-1], np.float32), num_choices)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from policies.graph import Graph, prepare
 from policies.graph_unet import GraphUNet, draw_weights
-from policies.network import AUTO, GRAPH_UNET, LIBRARY, RANKING_ONLY, NetworkConfig
+from policies.network import GRAPH_UNET, LIBRARY, RANKING_ONLY, NetworkConfig
 from policies.weight_vector import WeightFormat, Weights, flatten, weight_format_of
 from workloads.errors import InputError
 from workloads.references import failed, imported, is_reference, look_here
@@ -123,7 +123,7 @@ def make_actor(
     rng: np.random.Generator | None = None,
 ) -> GraphUNet | PygActor:
     """The network of some settings, with weights drawn from `rng`; without one they are the caller's to assign."""
-    if config.name in (AUTO, GRAPH_UNET):
+    if config.name == GRAPH_UNET:
         return GraphUNet(config, features, heads, choices, rng)
     if config.name in RANKING_ONLY:
         raise InputError(
@@ -141,7 +141,7 @@ def draw_actor(
     rng: np.random.Generator,
 ) -> Weights:
     """Initial weights float32 [P] of the network of some settings."""
-    if config.name in (AUTO, GRAPH_UNET):
+    if config.name == GRAPH_UNET:
         return draw_weights(weight_format, config, rng)
     return flatten(make_actor(config, features, heads, choices, rng))
 

@@ -50,6 +50,12 @@ def free_share(weight: NDArray[np.floating]) -> NDArray[np.float64]:
     return np.asarray(MOST_FREE * np.maximum(share - NO_SHARE, 0.0) / (1.0 - NO_SHARE))
 
 
+def weight_of_share(share: float) -> float:
+    """The inverse of `free_share`."""
+    whole = share / MOST_FREE * (1.0 - NO_SHARE) + NO_SHARE
+    return float(0.5 * np.log(whole / (1.0 - whole)))
+
+
 def by_hand(names: tuple[str, ...], heads: int) -> Weights:
     """The weights float32 [H 2 F + 1] of the rule that needs no training."""
     row = np.array([BY_HAND.get(name, 0.0) for name in names], np.float32)

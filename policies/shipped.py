@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from hashlib import blake2b
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,11 @@ class ShippedNetwork(NamedTuple):
 
     rankers: Rankers
     weights: Weights
+
+    @property
+    def name(self) -> str:
+        """Of its score as a feature: "network-" and a digest of the weights."""
+        return f"network-{blake2b(self.weights.tobytes(), digest_size=4).hexdigest()}"
 
 
 def policy_file(given: str) -> Path:

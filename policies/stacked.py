@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from policies.attention import SLOPE
 from policies.graph import Graph, edges_between, square, union
 from policies.masking import masked_log_probs
-from policies.network import AUTO, GRAPH_UNET, NetworkConfig
+from policies.network import GRAPH_UNET, NetworkConfig
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
 from policies.pyg import draw_actor, make_actor
 from policies.roles import NODES, Roles, roles
@@ -51,7 +51,7 @@ class StackedActor:
         self.config, self.features, self.heads, self.choices = config, features, heads, choices
         single = make_actor(config, features, heads, choices).to(self.device)
         self.weight_format: WeightFormat = single.weight_format
-        self._single = None if config.name in (AUTO, GRAPH_UNET) else single
+        self._single = None if config.name == GRAPH_UNET else single
         self._seen: tuple[NDArray[np.float32], Graph, Roles] | None = None
 
     def draw(self, rng: np.random.Generator) -> Weights:

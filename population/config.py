@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from policies.places import Places
-from population.cma import MOST_WEIGHTS, CmaConfig
 from population.moves import Moves, MovesConfig
-from population.walk import WalkConfig
-
-if TYPE_CHECKING:
-    from hwsim.stages import Pipeline
 
 
 @dataclass(frozen=True)
@@ -69,69 +64,8 @@ class BoltzmannMutation:
 
 
 @dataclass(frozen=True)
-class GenerationalConfig:
-    """Settings of generations as in Algorithm 2, see `population.generational`."""
-
-    elite_fraction: Annotated[
-        float,
-        Doc(
-            "share of the population that is carried over unchanged, at least 2 individuals, with"
-            ' "generational" (published dump)'
-        ),
-    ] = 0.1
-    crossover_prob: Annotated[
-        float,
-        Doc('probability that a child is made by crossover or seeding, with "generational" (published dump)'),
-    ] = 0.3
-    mutation_prob: Annotated[
-        float, Doc('probability that a child is mutated, with "generational" (published dump)')
-    ] = 0.85
-    network_mutation: Annotated[NetworkMutation, Doc('see `population.variation`, with "generational"')] = (
-        field(default_factory=NetworkMutation)
-    )
-    boltzmann_mutation: Annotated[BoltzmannMutation, Doc('the same, with "generational"')] = field(
-        default_factory=BoltzmannMutation
-    )
-
-    def __post_init__(self) -> None:
-        _check(self, "elite_fraction", "crossover_prob", "mutation_prob")
-
-
-@dataclass(frozen=True)
-class IslandConfig:
-    """Settings of the search on islands, see `population.island_search`."""
-
-    walk: Annotated[WalkConfig, Doc('how networks of many weights move, with "islands"')] = field(
-        default_factory=WalkConfig
-    )
-    cma: Annotated[
-        CmaConfig, Doc(f'how networks of at most {MOST_WEIGHTS:,} weights move, with "islands"')
-    ] = field(default_factory=CmaConfig)
-    island_size: Annotated[
-        int, Doc('individuals that an island holds at most, with "islands" (own choice)')
-    ] = 20
-    islands: Annotated[int, Doc('islands that there are at most, with "islands" (own choice)')] = 6
-    exploit: Annotated[
-        float,
-        Doc(
-            "share of the chromosomes' parents that come from the best island; the others come from"
-            " the newest (own choice)"
-        ),
-    ] = 0.5
-    moves: Annotated[MovesConfig, Doc('local moves that make a chromosome\'s child, with "islands"')] = field(
-        default_factory=MovesConfig
-    )
-
-    def __post_init__(self) -> None:
-        _check(self, "exploit")
-        for name in ("island_size", "islands"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, received {getattr(self, name)}")
-
-
-@dataclass(frozen=True)
 class EvolutionConfig:
-    """Settings of the population."""
+    """Settings of the population (published dump: a published dump of the authors' code)."""
 
     population: Annotated[int, Doc("individuals of the population (k in EGRL; Table 2), at least 4")] = 20
     boltzmann_fraction: Annotated[
@@ -141,26 +75,47 @@ class EvolutionConfig:
             " choice; Table 2: 0.2)"
         ),
     ] = 0.5
+    survival: Annotated[
+        Literal["plus", "generational"],
+        Doc(
+            '"plus" (own choice): parents are the best of all that were measured, and keep their fitness, see'
+            ' `population.plus`; "generational": every generation replaces the one before, as in Algorithm 2, see'
+            " `population.generational`"
+        ),
+    ] = "plus"
     tournament: Annotated[
         int, Doc("contestants per tournament, of which the fittest becomes a parent (published dump)")
     ] = 3
-    survival: Annotated[
-        Literal["islands", "generational"],
+    elite_fraction: Annotated[
+        float,
         Doc(
-            '"islands" (own choice): networks walk, and chromosomes on islands compete with their'
-            ' children, see `population.island_search`; "generational": every generation replaces the one'
-            " before, as in Algorithm 2, see `population.generational`"
+            "share of the population that is carried over unchanged and measured again, at least 2 individuals, with"
+            ' "generational" (published dump)'
         ),
-    ] = "islands"
-    generational: GenerationalConfig = field(default_factory=GenerationalConfig)
-    island: IslandConfig = field(default_factory=IslandConfig)
+    ] = 0.1
+    crossover_prob: Annotated[
+        float, Doc("probability that a child is made by crossover or seeding (published dump)")
+    ] = 0.3
+    mutation_prob: Annotated[
+        float, Doc('probability that a child is mutated, with "generational"; else 1 (published dump)')
+    ] = 0.85
+    network_mutation: Annotated[NetworkMutation, Doc("see `population.variation`")] = field(
+        default_factory=NetworkMutation
+    )
+    boltzmann_mutation: Annotated[
+        BoltzmannMutation,
+        Doc('see `population.variation`, with "generational"; else chromosomes make `moves`'),
+    ] = field(default_factory=BoltzmannMutation)
+    moves: Annotated[MovesConfig, Doc('local moves that make a chromosome\'s child, with "plus"')] = field(
+        default_factory=MovesConfig
+    )
 
     def __post_init__(self) -> None:
         if not 4 <= self.population <= 10_000:
             raise ValueError(f"population: expected 4..10000, received {self.population}")
         if self.tournament < 1:
             raise ValueError(f"tournament: expected at least 1, received {self.tournament}")
-        _check(self, "boltzmann_fraction")
+        _check(self, "boltzmann_fraction", "elite_fraction", "crossover_prob", "mutation_prob")
 
     @property
     def boltzmann_count(self) -> int:
@@ -170,7 +125,7 @@ class EvolutionConfig:
     @property
     def elites(self) -> int:
         """Number of elites: their share of the population, rounded, at least 2 and not the whole population."""
-        return min(max(2, round(self.generational.elite_fraction * self.population)), self.population - 1)
+        return min(max(2, round(self.elite_fraction * self.population)), self.population - 1)
 
 
 def _check(settings: object, *names: str, most: float = 1.0) -> None:
@@ -189,11 +144,8 @@ class Decisions:
         live: bool [N, H].
         choices: C, the width of the probabilities.
         features: F, columns of the observation.
-        moves: the local moves that `EvolutionConfig.moves` describes; None: without kinds and sizes of decisions.
-        pipeline: where choices are stages of a pipeline; else None.
-        places: what ranking networks read, if a placer reads the networks; else None.
-        feature_names: names of what they read.
-        repaired: what would run of mappings int16 [B, N, H]; None if that is not known beforehand.
+        moves: local moves on their mappings; None: without kinds and sizes of decisions.
+        ranked: what ranking networks read, if a placer reads the networks; else None.
     """
 
     num_choices: NDArray[np.int16]
@@ -201,15 +153,23 @@ class Decisions:
     choices: int
     features: int
     moves: Moves | None = None
-    pipeline: Pipeline | None = None
-    places: Places | None = None
-    feature_names: tuple[str, ...] = ()
-    repaired: Callable[[NDArray[np.int16]], NDArray[np.int16]] | None = None
+    ranked: Ranked | None = None
 
-    @property
-    def certainty(self) -> float:
-        """The probability of each choice in a chromosome that stands for a mapping (own choice).
 
-        If choices are stages, one other decision breaks the order. Then nine of ten drawn mappings are the one meant.
-        """
-        return 0.999 if self.pipeline is None else max(0.999, 1 - 0.1 / self.num_choices.size)
+@dataclass(frozen=True)
+class Ranked:
+    """How ranking networks read a problem, and a placer them.
+
+    Attributes:
+        places: what the networks read.
+        names: names of its features.
+        place: puts scores float32 [B, T, L] and shares that stay free [B] into mappings int16 [B, N, H].
+        chromosomes: whether it places chromosomes, too: what it places is what runs.
+        trained: whether rules come with the package for such features.
+    """
+
+    places: Places
+    names: tuple[str, ...]
+    place: Callable[[NDArray[np.float32], NDArray[np.float64]], NDArray[np.int16]]
+    chromosomes: bool
+    trained: bool

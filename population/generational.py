@@ -39,10 +39,12 @@ class Generational(Population):
     """The members; the first `elites` are those of the generation before."""
 
     elites = 0
+    _counted = 0  # ids of migrants that were counted are smaller
 
     def _breed(self, results: Results, rng: np.random.Generator) -> None:
         """Lines 8 to 20 and 32: elites stay, every other slot gets a child, the learner replaces the weakest."""
         ranked = rank(results.measured)  # line 8
+        self._count_migrants(ranked)
         elites = ranked[: self.config.elites]  # line 9
         self.members, self.elites = list(elites), len(elites)
         toolbox = self._toolbox(rng)
@@ -57,7 +59,7 @@ class Generational(Population):
 
     def _toolbox(self, rng: np.random.Generator) -> Any:
         """DEAP's toolbox with the operators of one generation; every draw comes from `rng`."""
-        settings, decisions, operators = self.config.generational, self.decisions, self.operators
+        settings, decisions, operators = self.config, self.decisions, self.operators
         toolbox: Any = base.Toolbox()
         toolbox.register("select", operators.selected, size=self.config.tournament, rng=rng)
         toolbox.register("mate_boltzmann", cross_boltzmann, rng=rng)
@@ -102,7 +104,7 @@ class Generational(Population):
     ) -> Child:
         """The winner, or with `crossover_prob` its cross with an elite."""
         unchanged = Child(winner.genome, (winner.id,), winner.origin)
-        if rng.random() >= self.config.generational.crossover_prob:
+        if rng.random() >= self.config.crossover_prob:
             return unchanged
         elite = elites[int(rng.integers(len(elites)))]  # line 12
         if winner.encoding == "boltzmann" and elite.encoding == "network":  # lines 15 to 17
@@ -117,7 +119,7 @@ class Generational(Population):
 
     def _mutated(self, toolbox: Any, child: Child, winner: Individual, rng: np.random.Generator) -> Child:
         """The child, with `mutation_prob` mutated."""
-        if rng.random() >= self.config.generational.mutation_prob:  # line 19
+        if rng.random() >= self.config.mutation_prob:  # line 19
             return child
         genome = getattr(toolbox, f"mutate_{winner.encoding}")(child.genome)  # line 20
         origin = "mutation" if child.genome is winner.genome else child.origin
@@ -128,17 +130,25 @@ class Generational(Population):
         slot = weakest_network(self.members, self.elites, {m.id: m.score for m in results.measured})
         if results.learner is None or slot is None:
             return
+        self.offered += 1
         self._adopt(Child(Network(results.learner.copy()), (), "learner"))
         self.members[slot] = self.members.pop()
 
+    def _count_migrants(self, ranked: Sequence[Individual]) -> None:
+        """A migrant is accepted if it is better than the weakest of the other networks."""
+        others = [m.score for m in ranked if m.encoding == "network" and m.origin != "learner"]
+        fresh = [m for m in ranked if m.origin == "learner" and not m.parents and m.id >= self._counted]
+        self.accepted += sum(m.score > min(others, default=-np.inf) for m in fresh)
+        self._counted = self._next_id
+
     def state_dict(self) -> dict[str, Any]:
         """Members, history, counters."""
-        return {**super().state_dict(), "elites": self.elites}
+        return {**super().state_dict(), "elites": self.elites, "counted": self._counted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`. Raises ValueError where a genome does not fit."""
         super().load_state_dict(state)
-        self.elites = int(state["elites"])
+        self.elites, self._counted = int(state["elites"]), int(state["counted"])
 
 
 def weakest_network(members: Sequence[Individual], elites: int, scores: Mapping[int, float]) -> int | None:

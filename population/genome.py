@@ -22,7 +22,7 @@ from policies.boltzmann import legal_choices, temperature_of_same_entropy
 
 Floats = NDArray[np.float32]
 Encoding = Literal["network", "boltzmann"]
-Origin = Literal["random", "mutation", "crossover", "seeded", "learner", "start", "centre", "walk"]
+Origin = Literal["random", "mutation", "crossover", "seeded", "learner", "start"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
 COLDEST_INIT, HOTTEST_INIT = 0.1, 10.0
@@ -39,10 +39,14 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Boltzmann:
-    """Prior float32 [N, H, C] and temperature float32 [N, H] > 0."""
+    """Prior float32 [N, H, C] and temperature float32 [N, H] > 0.
+
+    `free` is the share of the memory for prefetching that a placer leaves empty, as ranking networks have it.
+    """
 
     prior: Floats
     temperature: Floats
+    free: float = 0.0
 
 
 Genome = Network | Boltzmann
@@ -152,18 +156,21 @@ def members_to_arrays(members: Sequence[Individual]) -> dict[str, Any]:
     if chromosomes:
         arrays["prior"] = np.stack([c.prior for c in chromosomes])
         arrays["temperature"] = np.stack([c.temperature for c in chromosomes])
+        arrays["free"] = np.array([c.free for c in chromosomes])
     return arrays
 
 
 def members_from_arrays(arrays: dict[str, Any]) -> list[Individual]:
     """Inverse of `members_to_arrays`."""
     weights = iter(arrays.get("weights", ()))
-    chromosomes = zip(arrays.get("prior", ()), arrays.get("temperature", ()), strict=True)
+    chromosomes = zip(*(arrays.get(name, ()) for name in ("prior", "temperature", "free")), strict=True)
     members = []
     for i, is_network in enumerate(arrays["is_network"]):
-        genome: Genome = (
-            Network(next(weights).copy()) if is_network else Boltzmann(*map(np.copy, next(chromosomes)))
-        )
+        if is_network:
+            genome: Genome = Network(next(weights).copy())
+        else:
+            prior, temperature, free = next(chromosomes)
+            genome = Boltzmann(prior.copy(), temperature.copy(), float(free))
         parents = tuple(int(p) for p in arrays["parents"][i] if p >= 0)
         member = Individual(genome, int(arrays["id"][i]), parents, ORIGINS[int(arrays["origin"][i])])
         members.append(member.with_fitness(float(arrays["fitness"][i])) if arrays["measured"][i] else member)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.problem import Observation
-from policies.boltzmann import boltzmann
+from policies.boltzmann import boltzmann, legal_choices
 from policies.network import NetworkConfig
 from policies.ranker import Rankers
 from policies.weight_vector import WeightFormat
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from policies.stacked import StackedActor
 
 Floats = NDArray[np.float32]
+LINEAR_PART = ("coefficients", "free")
+"""Tensors of the rule that a ranking network adds to."""
 
 
 class Policies:
@@ -36,7 +38,8 @@ class Policies:
         if self._actor is None:
             raise ValueError("actor: expected a NetworkConfig, received None")
         given = self._decisions
-        return Rankers(self._actor, given.feature_names, given.num_choices.shape[1], self._device)
+        assert given.ranked is not None
+        return Rankers(self._actor, given.ranked.names, given.num_choices.shape[1], self._device)
 
     @cached_property
     def _stacked(self) -> StackedActor:
@@ -53,8 +56,11 @@ class Policies:
     @property
     def weight_format(self) -> WeightFormat:
         """Where each tensor lies in a network's weight vector."""
-        own = self._stacked if self._decisions.places is None else self._rankers
-        return own.weight_format
+        return self._own.weight_format
+
+    @property
+    def _own(self) -> StackedActor | Rankers:
+        return self._stacked if self._decisions.ranked is None else self._rankers
 
     @property
     def weight_format_or_none(self) -> WeightFormat | None:
@@ -69,12 +75,18 @@ class Policies:
 
     def draw_network(self, rng: np.random.Generator) -> Network:
         """A random network."""
-        own = self._stacked if self._decisions.places is None else self._rankers
-        return Network(own.draw(rng))
+        return Network(self._own.draw(rng))
 
     def of_rule(self, rule: Floats, rng: np.random.Generator) -> Network:
         """A ranking network that begins with a linear rule."""
         return Network(self._rankers.of_rule(rule, rng))
+
+    @property
+    def trunk(self) -> slice:
+        """Where the weights of a network lie but for its last layer (and the rule that a ranking one adds to)."""
+        segments = [s for s in self.weight_format.segments if s.name not in LINEAR_PART]
+        matrices = [s.offset for s in segments if len(s.shape) > 1]
+        return slice(segments[0].offset, matrices[-1]) if matrices else slice(0, 0)
 
     def check(self, genome: Genome) -> None:
         """Raises ValueError unless the genome fits the decisions or the actor."""
@@ -95,9 +107,9 @@ class Policies:
         out = np.zeros((len(members), *shape), dtype=np.float32)
         networks = [i for i, m in enumerate(members) if isinstance(m.genome, Network)]
         others = [i for i, m in enumerate(members) if isinstance(m.genome, Boltzmann)]
-        if networks and decisions.places is not None:
+        if networks and decisions.ranked is not None:
             chosen = [members[i] for i in networks]
-            out[networks] = decisions.places.probabilities(
+            out[networks] = decisions.ranked.places.probabilities(
                 self.scores(chosen)[0], decisions.num_choices, decisions.choices
             )
         elif networks:
@@ -115,8 +127,23 @@ class Policies:
 
     def scores(self, members: Sequence[Individual]) -> tuple[Floats, NDArray[np.float64]]:
         """Scores float32 [M, T, L] of individuals that are ranking networks, and the shares [M] that they keep free."""
-        places = self._decisions.places
-        assert places is not None
-        assert self._actor is not None
+        ranked = self._decisions.ranked
+        assert ranked is not None
         weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Network)])
-        return self._rankers.scores(weights, places)
+        return self._rankers.scores(weights, ranked.places)
+
+    def read(self, chromosomes: Sequence[Boltzmann], rng: np.random.Generator) -> NDArray[np.int16]:
+        """Mappings int16 [B, N, H]: priors plus Gumbel noise of the size of their temperatures, placed.
+
+        Without a placer each decision takes its greatest: a draw from softmax(prior / temperature), as in the paper.
+        """
+        decisions = self._decisions
+        prior = np.stack([genome.prior for genome in chromosomes])
+        temperature = np.stack([genome.temperature for genome in chromosomes])
+        noisy = prior + temperature[..., None] * rng.gumbel(size=prior.shape).astype(np.float32)
+        if decisions.ranked is not None and decisions.ranked.chromosomes:
+            scores = decisions.ranked.places.scores_of(noisy)
+            return decisions.ranked.place(scores, np.array([genome.free for genome in chromosomes]))
+        legal = legal_choices(decisions.num_choices, decisions.choices)
+        best = np.where(legal, noisy, -np.inf).argmax(axis=-1)
+        return np.where(decisions.live, best, -1).astype(np.int16)

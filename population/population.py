@@ -1,12 +1,12 @@
 """The interface of populations: members to be measured, their policies, and results of a generation.
 
-The two kinds are `population.generational` (Algorithm 2) and `population.island_search` (the default).
+The two kinds are `population.plus` (the default) and `population.generational` (Algorithm 2 as printed).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from policies.network import NetworkConfig
 from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
 from population.genome import (
+    Boltzmann,
     Child,
     Individual,
     Network,
@@ -25,7 +26,6 @@ from population.genome import (
     members_to_arrays,
 )
 from population.known import Known
-from population.local_search import Immigrant, LocalSearch
 from population.operators import Operators
 from population.policies import Policies
 
@@ -38,6 +38,18 @@ def rank(members: Sequence[Individual]) -> list[Individual]:
 
 
 @dataclass(frozen=True)
+class Immigrant:
+    """A mapping int16 [N, H] from outside the population that ran, and its fitness."""
+
+    ran: NDArray[np.int16]
+    fitness: float
+
+
+Judge = Callable[[NDArray[np.int16]], NDArray[np.float64]]
+"""What a critic says of mappings int16 [K, N, H], float64 [K]: the less, the better."""
+
+
+@dataclass(frozen=True)
 class Results:
     """A generation that was measured.
 
@@ -47,6 +59,7 @@ class Results:
         immigrants: mappings that ran beside the population.
         learner: float32 [P], the weights of the learner that joins, or None.
         observation: in which a network's posterior is taken, or None.
+        judge: a critic that chooses among children, or None.
     """
 
     measured: list[Individual]
@@ -54,6 +67,7 @@ class Results:
     immigrants: Sequence[Immigrant]
     learner: Floats | None
     observation: Observation | None
+    judge: Judge | None = None
 
 
 class Population(ABC):
@@ -63,6 +77,8 @@ class Population(ABC):
         members: the generation.
         known: the mappings that ran, where those of networks are to be new.
         generation: number of generations with results.
+        offered: how often a learner joined.
+        accepted: how often it was good enough to have children.
     """
 
     def __init__(
@@ -80,10 +96,9 @@ class Population(ABC):
         self.config, self.decisions = config, decisions
         self.operators = operators or Operators()
         self.policies = Policies(decisions, actor, device)
-        self.local = LocalSearch(config, decisions, self.operators)
         self.known = Known()
         self.members: list[Individual] = []
-        self.generation = 0
+        self.generation = self.offered = self.accepted = 0
         self._next_id = 0
 
     def begin(self, members: Sequence[Individual]) -> None:
@@ -107,6 +122,23 @@ class Population(ABC):
         """Scores float32 [M, T, L] of the members at positions `chosen`, ranking networks, and the shares kept free."""
         return self.policies.scores([self.members[i] for i in chosen])
 
+    def read(self, chosen: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int16]:
+        """Mappings int16 [B, N, H] of the chromosomes at positions `chosen`, each a reading with its temperatures."""
+        genomes = [self.members[i].genome for i in chosen]
+        return self.policies.read([genome for genome in genomes if isinstance(genome, Boltzmann)], rng)
+
+    @property
+    def temperatures(self) -> tuple[float, float] | None:
+        """Lowest and highest of the chromosomes' decisions that there are; None without chromosomes."""
+        live = self.decisions.live
+        found = [m.genome.temperature[live] for m in self.members if isinstance(m.genome, Boltzmann)]
+        return (float(np.min(found)), float(np.max(found))) if found and live.any() else None
+
+    @property
+    def alive(self) -> int:
+        """How many of those that may have children are the weights of a learner."""
+        return sum(m.origin == "learner" for m in self.members)
+
     def tell(
         self,
         fitness: NDArray[np.floating[Any]],
@@ -116,6 +148,7 @@ class Population(ABC):
         observation: Observation | None = None,
         ran: NDArray[np.int16] | None = None,
         immigrants: Sequence[Immigrant] = (),
+        judge: Judge | None = None,
     ) -> None:
         """Take the members' fitness [M] (maximised; non-finite never wins) and make the next generation.
 
@@ -128,7 +161,7 @@ class Population(ABC):
             self.policies.check(Network(learner))
         measured = [m.with_fitness(float(f)) for m, f in zip(self.members, fitness, strict=True)]
         self.generation += 1
-        self._breed(Results(measured, ran, immigrants, learner, observation), rng)
+        self._breed(Results(measured, ran, immigrants, learner, observation, judge), rng)
 
     @abstractmethod
     def _breed(self, results: Results, rng: np.random.Generator) -> None:
@@ -149,6 +182,7 @@ class Population(ABC):
             "known": self.known.state_dict(),
             "generation": self.generation,
             "next_id": self._next_id,
+            "migration": [self.offered, self.accepted],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -159,6 +193,7 @@ class Population(ABC):
         self.members = members
         self.known.load_state_dict(state["known"])
         self.generation, self._next_id = int(state["generation"]), int(state["next_id"])
+        self.offered, self.accepted = state["migration"]
 
     def _adopt(self, child: Child) -> None:
         """Append a child."""

@@ -111,15 +111,9 @@ def test_what_it_places_is_valid_and_runs_as_it_is_and_any_mapping_that_ran_can_
     assert all(problem.judge(mapping) == [] for mapping in placed)
     found = problem.evaluate(placed, keys(5))
     np.testing.assert_array_equal(found.repaired, placed)
-    np.testing.assert_array_equal(placer.repaired(placed), placed)
     before = ran(problem, 8)
     again = placer.place(scores_of(placer, before), np.zeros(len(before)))
     np.testing.assert_array_equal(again, before)
-    drawn_ones = draws(problem, 4, 100)
-    found = problem.evaluate(drawn_ones, keys(4))
-    runs = found.status == Status.OK  # where what does not fit is refused, it is judged as it is
-    would_run = drawn_ones if placer.by_key else found.repaired
-    np.testing.assert_array_equal(placer.repaired(drawn_ones)[runs], would_run[runs])
 
 
 def test_its_own_repair_leaves_what_ran_alone(problem):

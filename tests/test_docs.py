@@ -291,10 +291,10 @@ def test_what_a_run_prints_is_shown(story, text):
         "rest": 1e-5,
         "known": True,
     }  # of all generations
-    document["members"] = {
-        "profile_model": 0.02,
-        "population and learner": 0.98,
-    }  # of the settings as they come
+    assert [member["name"] for member in document["members"]] == ["network", "boltzmann", "sac"]
+    document["members"].append({"name": "profile_model"})  # which is off there
+    for member in document["members"]:  # of all generations
+        member |= {"evaluations": 9, "first_near_best": 87 if member["name"] == "profile_model" else None}
     printed = summary.sentence(document, f"runs/{run.name}")
     shown = next(block for block in blocks(text, "text") if block.startswith("bert on nnpi, egrl")).rstrip()
     hint = exact_hint({"problem": "nnpi", "method": "egrl", "gap": 0.01})

@@ -274,7 +274,7 @@ class Proposals:
 
     Attributes:
         mapping: int16 [B, N, H]; -1 = unused.
-        source: str [B], what proposed each ("network", "boltzmann", "learner", START …).
+        source: str [B], what proposed each ("network", "boltzmann", "sac", START …).
         problem: index of the problem in the run.
         ticket: int64 [B]; methods leave it out, the loop numbers the rows.
         known: how many evaluations the method had got when it proposed these; the loop sets it.

@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 
+@dataclass(frozen=True)
+class Composition:
+    """What a method is made of, for those who want to know who found what.
+
+    Attributes:
+        kinds: source of proposals -> what makes them: "graph_unet", "boltzmann", "sac", …; empty if it is one thing.
+        migration: "offered", "accepted" and "alive": how often a learner's weights joined a population, how often they
+            were good enough to have children, and how many still are; None where nothing migrates.
+        temperatures: lowest and highest of a population's chromosomes; None without.
+        idle: what the settings ask for and cannot act here, in a line; "" if all acts.
+    """
+
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    migration: Mapping[str, int] | None = None
+    temperatures: tuple[float, float] | None = None
+    idle: str = ""
+
+
 class Method(ABC):
     """A search method: it proposes mappings, and gets their evaluations.
 
@@ -69,9 +87,9 @@ class Method(ABC):
         """Take the results of a batch that another member of a portfolio asked for (`egrl.methods.portfolio`)."""
         return
 
-    def shares(self) -> Mapping[str, float]:
-        """Of a portfolio, each member's share of the evaluations so far, by its name; they add up to 1."""
-        return {}
+    def composition(self) -> Composition:
+        """Who searches, if that is more than the method itself."""
+        return Composition()
 
     def metrics(self) -> Mapping[str, float]:
         """Numbers for the row of a generation, by name: always the same names, NaN if there is no value yet."""

@@ -251,3 +251,11 @@ def plain_table(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain_table(v) for v in value]
     return value
+
+
+def flattened(table: Mapping[str, Any], within: str = "") -> dict[str, Any]:
+    """A table of tables as one table; keys are joined by dots."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found |= flattened(value, f"{within}{key}.") if isinstance(value, Mapping) else {within + key: value}
+    return found

@@ -14,16 +14,17 @@ from workloads.references import failed
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
         "egrl.methods.named",
-        "a portfolio: its members share the evaluations by what they find",
+        "collaborative evolutionary RL: a population and learners share the evaluations by what they find",
         definition="EGRL",
         members={
-            "population and learner": "EGRL's Algorithm 2: networks and chromosomes, and a learner",
+            "population": "Graph U-Nets and Boltzmann chromosomes; the best of all that was measured have children",
+            "SAC": "learns from everybody's mappings, follows a critic of them, and migrates into the population",
             "profile model": "learns what every part of a cost takes; where evaluations have profiles",
             "twin": "learns what the chip file has wrong; where a board measures",
         },
     ),
     "ea": MethodEntry("egrl.methods.named", "the population of `egrl` alone", definition="EA"),
-    "pg": MethodEntry("egrl.methods.named", "the learner of `egrl` alone", definition="PG"),
+    "pg": MethodEntry("egrl.methods.named", "SAC alone", definition="PG"),
     "rank": MethodEntry(
         "egrl.methods.rank.method",
         "one ranking network, which a placer reads, trained by the gradient of its scores",

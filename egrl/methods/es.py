@@ -1,19 +1,23 @@
 """ES: evolution strategies on the weights of one graph network.
 
-Source: Salimans et al. (2017), as in `population.walk`, which is the algorithm: a walk that is never given up.
+Source: Salimans et al., "Evolution strategies as a scalable alternative to reinforcement learning" (2017):
+Algorithm 1 with mirrored perturbations and rank-shaped fitness (section 2.1), Adam on the estimate (section 4).
 
-    round: the centre w of the walk, and w +- sigma * e_i for `pairs` draws e_i ~ N(0, I), each measured once
-    w moves by one step of Adam along the estimate
+    round: the centre w, and w +- sigma e_i for `pairs` draws e_i ~ N(0, I), each measured once
+    r = centred ranks of their rewards, from -0.5 to 0.5
+    g = sum_i (r_i+ - r_i-) e_i / (2 pairs sigma);  w moves by one step of Adam along g
 
 On several workloads, every network of a round is measured on each of them, and its reward is the mean of its log
 speedups: one policy for all (`egrl pretrain`).
 
 Deviations:
-- Those of `population.walk`.
+- Equal rewards share their mean rank, so that a round in which nothing differs moves nothing (the source's ranking
+  breaks ties by position). Failed measurements share the last rank.
+- No weight decay, no virtual batch normalisation (layers are normalised by themselves).
 - The centre is measured every round, as the policy to deploy; its reward does not enter the estimate.
 - A network proposes its most probable choices (`readout = "greedy"`), or draws from its probabilities ("sample").
 - Where a start mapping was measured, the first round leaves out the centre; weights learn nothing from the start.
-- With `scouts`, the walk begins at the best of that many random networks (the policy of `--init` among them).
+- With `scouts`, the centre begins at the best of that many random networks (the policy of `--init` among them).
 """
 
 from __future__ import annotations
@@ -35,13 +39,12 @@ from egrl.methods import policy_fit
 from hwsim.keys import SAMPLE
 from hwsim.mappings import sample
 from hwsim.problem import Evaluation, Mapping16
+from policies.adam import Adam
 from policies.graph import prepare
 from policies.network import NetworkConfig
 from policies.stacked import StackedActor
 from policies.store import StoredPolicy, actor_policy
 from policies.weight_vector import Weights
-from population.genome import Child, Individual, Network
-from population.walk import Walk, WalkConfig
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,51 @@ class EsConfig:
 METRICS = ("deployable_speedup", "perturbed_reward", "estimate_norm")
 SLOWEST = 0.01
 """The speedup that stands for a mapping that did not run, where a mean over workloads is taken."""
-FOREVER = 2**62
-"""Patience of a walk that is never given up."""
+
+
+def centred_ranks(reward: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks of rewards [M] scaled to -0.5 (lowest) .. 0.5; equal ones share their mean, non-finite ones are lowest."""
+    _, group, count = np.unique(
+        np.where(np.isfinite(reward), reward, -np.inf), return_inverse=True, return_counts=True
+    )
+    # A group of equal rewards takes consecutive ranks; each of it gets their mean.
+    ranks = (np.cumsum(count) - (count - 1) / 2)[group]
+    return (ranks - 1.0) / max(1, len(reward) - 1) - 0.5
+
+
+def estimate(reward: NDArray[np.float64], noise: Weights, sigma: float) -> Weights:
+    """The ascent direction float32 [P] from rewards [2 * pairs] (all +, then all -) and noise [pairs, P]."""
+    # Ranks, not rewards: one outlier must not decide the direction.
+    shaped = centred_ranks(reward)
+    pairs = len(noise)
+    # The two members of a pair share their noise: what both have in common cancels.
+    difference = (shaped[:pairs] - shaped[pairs:]).astype(np.float32)
+    return np.asarray(difference @ noise / np.float32(2 * pairs * sigma), dtype=np.float32)
+
+
+class Ascent:
+    """Adam on estimates of P weights."""
+
+    def __init__(self, size: int) -> None:
+        """Before the first step of P = `size` weights."""
+        self._moved = torch.zeros(size)
+        self._adam = Adam([self._moved], 1.0)
+
+    def step(self, gradient: Weights, learning_rate: float) -> Weights:
+        """By how much the weights move, float32 [P]; upwards."""
+        self._moved.zero_()
+        self._moved.grad = torch.from_numpy(-np.asarray(gradient, np.float32))
+        self._adam.learning_rate = learning_rate
+        self._adam.step()
+        return self._moved.numpy().copy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Adam's."""
+        return self._adam.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._adam.load_state_dict(state)
 
 
 @dataclass
@@ -88,8 +134,8 @@ class _Round:
     Attributes:
         mapping: for each workload int16 [K, N, H].
         networks: K.
-        scouting: whether the networks are scouts; else they are those of the walk.
-        centre: whether the walk's centre is the first of them.
+        scouting: whether the networks are scouts; else they lie around the centre.
+        centre: whether the centre is the first of them.
         reward, speedup: float64 [P * K], workload after workload; NaN where a measurement failed.
         told: number of workloads with results.
     """
@@ -132,14 +178,13 @@ class Es(Method):
             context.device,
         )
         self._init = policy_fit.init_weights(context, config.network)
-        self._walk = Walk(WalkConfig(config.sigma, config.learning_rate, FOREVER))
         first = self._actor.draw(context.generator("es weights")) if self._init is None else self._init
         self._scouts = [first]
         if config.scouts:
             rng = context.generator("es scouts")
             self._scouts += [self._actor.draw(rng) for _ in range(config.scouts - 1)]
-        else:
-            self._walk.begin_at(first)
+        self._centre: Weights | None = None if config.scouts else first
+        self._ascent = Ascent(len(first))
         self._proposed = 0
         self._rounds = 0
         self._current: _Round | None = None
@@ -148,18 +193,19 @@ class Es(Method):
     @property
     def _weights(self) -> Weights:
         """The centre float32 [P]; the first of the scouts before there is one."""
-        return self._scouts[0] if self._walk.centre is None else self._walk.centre
+        return self._scouts[0] if self._centre is None else self._centre
 
-    def _networks(self, centre: bool) -> list[Child]:
-        """The networks of the round: the same whenever they are asked for."""
-        if self._walk.centre is None:
-            return [Child(Network(weights), (), "random") for weights in self._scouts]
+    def _noise(self) -> NDArray[np.float32]:
+        """The draws float32 [pairs, P] of the round: the same whenever they are asked for."""
         rng = self._context.generator(f"es round {self._rounds}")
-        return self._walk.members(2 * self._config.pairs + centre, None, self._none, rng)
+        return rng.standard_normal((self._config.pairs, len(self._weights)), dtype=np.float32)
 
-    @staticmethod
-    def _none() -> Network:
-        raise ValueError("members: expected a walk with a centre, received one without")
+    def _networks(self, centre: bool) -> NDArray[np.float32]:
+        """The networks float32 [K, P] of the round; `centre` as in `_Round`."""
+        if self._centre is None:
+            return np.stack(self._scouts)
+        step = np.float32(self._config.sigma) * self._noise()
+        return np.concatenate([self._centre[None][: int(centre)], self._centre + step, self._centre - step])
 
     def ask(self) -> Proposals:
         """The current round on the next workload; a new round after the results of all workloads."""
@@ -169,9 +215,9 @@ class Es(Method):
         return proposals(self._current.mapping[self._current.told], "es", self._current.told)
 
     def _next_round(self) -> _Round:
-        scouting = self._walk.centre is None
+        scouting = self._centre is None
         centre = not scouting and (self._proposed > 0 or all(start is None for start in self._context.start))
-        weights = np.stack([_weights_of(child) for child in self._networks(centre)])
+        weights = self._networks(centre)
         mapping = []
         for problem, seen in zip(self._problems, self._seen, strict=True):
             graph = prepare(seen.edge_index, len(seen.x))
@@ -186,17 +232,18 @@ class Es(Method):
         return _Round(mapping, len(weights), scouting, centre, unknown, unknown.copy())
 
     def _step(self) -> None:
-        """Move the walk by what the last round showed."""
+        """Move the centre by what the last round showed; it begins at the newest of the best scouts."""
         current = self._current
         if current is None:
             return
-        children = zip(self._networks(current.centre), current.score(), strict=True)
-        self._walk.update(
-            [Individual(c.genome, k, (), c.origin).with_fitness(s) for k, (c, s) in enumerate(children)]
-        )
-        if self._walk.centre is None:  # no scout ran
-            self._walk.begin_at(self._scouts[0])
-        self._metrics["estimate_norm"] = self._walk.slope
+        score = np.where(np.isfinite(current.score()), current.score(), -np.inf)
+        if self._centre is None:
+            last = len(score) - 1 - int(np.argmax(score[::-1]))
+            self._centre = self._scouts[last if np.isfinite(score[last]) else 0]
+        else:
+            direction = estimate(score[int(current.centre) :], self._noise(), self._config.sigma)
+            self._metrics["estimate_norm"] = float(np.linalg.norm(direction))
+            self._centre = self._centre + self._ascent.step(direction, self._config.learning_rate)
         self._rounds += not current.scouting
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
@@ -228,13 +275,14 @@ class Es(Method):
         return {name: self._metrics.get(name, np.nan) for name in METRICS}
 
     def policy(self) -> StoredPolicy | None:
-        """The centre of the walk."""
+        """The centre."""
         return actor_policy(self._weights, self._config.network, seed=self._context.seed, **self._fit)
 
     def state_dict(self) -> dict[str, Any]:
-        """The walk and the round under way; perturbations and scouts follow from the seed."""
+        """The centre and the round under way; perturbations and scouts follow from the seed."""
         return {
-            "walk": self._walk.state_dict(),
+            "centre": self._centre,
+            "ascent": self._ascent.state_dict(),
             "proposed": self._proposed,
             "rounds": self._rounds,
             "round": None if self._current is None else vars(self._current),
@@ -243,15 +291,11 @@ class Es(Method):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self._walk.load_state_dict(state["walk"])
+        self._centre = state["centre"]
+        self._ascent.load_state_dict(state["ascent"])
         self._proposed, self._rounds = state["proposed"], state["rounds"]
         self._current = None if state["round"] is None else _Round(**state["round"])
         self._metrics = dict(state["metrics"])
-
-
-def _weights_of(child: Child) -> Weights:
-    assert isinstance(child.genome, Network)
-    return child.genome.weights
 
 
 DEFINITION = MethodDefinition(

@@ -1,21 +1,23 @@
 """The portfolios that have names.
 
-    egrl   profile model, twin, and population and learner (Algorithm 2)
+    egrl   a population and SAC (Algorithm 2), and as further learners the profile model and the twin
     ea     the population alone, without a learner (EGRL's ablation, section 4)
-    pg     the learner alone (EGRL's ablation, section 4, whose learner is SAC)
+    pg     SAC alone (EGRL's ablation, section 4)
 
 The profile model takes turns where evaluations have profiles, the twin where a board measures; in `ea` and `pg` they do
 if settings ask for them. `--preset paper` leaves both out: what remains is Algorithm 2 alone.
 
-`pg` has 21 rollouts per round and, where its learner is SAC, a gradient step per evaluation as in the paper: nobody
-else searches there.
+`pg` has 21 rollouts per round. SAC over choices makes a gradient step per evaluation there, as in the paper,
+since nobody else searches.
 """
 
 from __future__ import annotations
 
+import tomllib
 import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from importlib import resources
 from typing import Annotated, Any, Literal
 
 from typing_extensions import Doc
@@ -23,21 +25,24 @@ from typing_extensions import Doc
 from egrl.core.contracts import GENERATION
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
+from egrl.core.typed_tables import flattened
+from egrl.methods import policy_fit
 from egrl.methods.egrl.algorithm2 import Algorithm2
 from egrl.methods.egrl.config import (
-    PAPER_LEARNER,
-    PAPER_POPULATION,
     LearnerConfig,
     PolicyConfig,
-    RankLearnerConfig,
+    RankingSacConfig,
+    Readout,
 )
 from egrl.methods.egrl.parts import Parts
-from egrl.methods.egrl.ranking import names_choices, network_of, ranking_of
-from egrl.methods.portfolio import PROFILE_MODEL, TWIN, Entrant, Member, Portfolio
+from egrl.methods.egrl.ranking import ranking_of
+from egrl.methods.learner import Learner
+from egrl.methods.manager import PROFILE_MODEL, TWIN
+from egrl.methods.portfolio import Entrant, Portfolio
 from egrl.methods.profile_model.accesses import learnable
 from egrl.methods.profile_model.contract import ProfileModelConfig
+from hwsim.capabilities import HasPlacer
 from hwsim.problem import Problem
-from policies.network import AUTO
 from population.config import EvolutionConfig
 from population.operators import Operators
 from workloads.errors import InputError, Notice
@@ -85,7 +90,7 @@ class PgConfig(PortfolioConfig):
 
     learner: Annotated[LearnerConfig, Doc("the learner")] = field(
         default_factory=lambda: LearnerConfig(
-            rank=RankLearnerConfig(per_round=GENERATION), rollouts=GENERATION, gradient_steps=1.0
+            ranking=RankingSacConfig(rollouts=GENERATION), rollouts=GENERATION, gradient_steps=1.0
         )
     )
 
@@ -106,26 +111,31 @@ def _part(config: PortfolioConfig, name: str) -> Any:
 
 
 def algorithm2(context: Context, config: PortfolioConfig, operators: Operators | None) -> Algorithm2:
-    """Population, learner or both."""
-    problem, readout = context.problems[0], config.readout
-    if readout == "place" and config.network.name == AUTO and names_choices(context.init):
-        readout = "greedy"  # the policy to begin with says how it is read
-    ranking = ranking_of(problem, config.network, readout)
-    network = network_of(problem, config.network, ranking)
+    """Population, learner or both. A policy to begin with says which network it is, unless settings do."""
+    if context.init is not None and config.network == type(config)().network:
+        config = replace(config, network=policy_fit.network_of(context.init, "--init"))
+    ranking = ranking_of(context.problems[0], config, context.init)
+    readout: Readout = "greedy" if ranking is None and config.readout == "place" else config.readout
     evolution, learner = _part(config, "population"), _part(config, "learner")
     if learner is not None:
         _say_what_is_idle(learner, _part(type(config)(), "learner"), ranks=ranking is not None)
-    return Algorithm2(context, Parts(network, evolution, learner, readout, ranking, operators))
+    idle = ""
+    if readout != config.readout:
+        problem = context.problems[0]
+        idle = "the policy of --init names the choice of each decision: nothing is placed by rank"
+        if not isinstance(problem, HasPlacer):
+            idle = f"in {problem.about.name} nothing is placed by rank: networks name the choice of each decision"
+    return Algorithm2(context, Parts(config.network, evolution, learner, readout, ranking, operators, idle))
 
 
 def _say_what_is_idle(given: LearnerConfig, default: LearnerConfig, ranks: bool) -> None:
     """A notice of settings that were changed, and belong to the learner that the run does not have."""
-    of_rank, of_both = {"rank"}, {"migration"}
+    of_rank, of_both = {"ranking"}, {"migration", "shared", "nodes"}
     all_ = {field.name for field in fields(given)} - of_both
     changed = {name for name in all_ if getattr(given, name) != getattr(default, name)}
     idle = sorted(changed - of_rank if ranks else changed & of_rank)
     if idle:
-        which = "which ranks, and not SAC" if ranks else "which is SAC, since nothing places by rank"
+        which = "SAC over rankings" if ranks else "SAC over choices, since nothing is placed by rank"
         names = ", ".join(f"method.learner.{name}" for name in idle)
         warnings.warn(Notice(f"{names}: without effect on this learner, {which}"), stacklevel=2)
 
@@ -146,7 +156,7 @@ def members(context: Context, config: PortfolioConfig) -> list[Entrant]:
     return found
 
 
-def _profile_model(context: Context, settings: ProfileModelConfig) -> Member:
+def _profile_model(context: Context, settings: ProfileModelConfig) -> Learner:
     from egrl.methods.profile_model.member import ProfileModelMember, profile_model_of  # as the twin
 
     model = profile_model_of(context.problems[0], settings)
@@ -166,18 +176,29 @@ def _has_family(problem: Problem) -> bool:
     return isinstance(problem, HasFamily)
 
 
-def _twin(context: Context) -> Member:
+def _twin(context: Context) -> Learner:
     from egrl.methods.twin.method import TwinMember  # it loads what runs without it need not
 
     return TwinMember(context)
 
 
-PAPER_ALONE = {"twin": "off", "profile_model.use": "off"}
-EGRL = MethodDefinition(
-    EgrlConfig, build, needs_graph, {**PAPER_POPULATION, **PAPER_LEARNER, **PAPER_ALONE}, takes_policy=True
+PRINTED = "as_printed.toml"
+"""Algorithm 2 with the values of Table 2, in the folder of `algorithm2`."""
+
+
+def as_printed(config: type) -> dict[str, Any]:
+    """What `--preset paper` sets, as keys of a config: all of it, so that no default can change what the paper runs."""
+    text = (resources.files("egrl.methods.egrl") / PRINTED).read_text(encoding="utf-8")
+    table, known = tomllib.loads(text), {field.name for field in fields(config)}
+    alone = table.pop("pg")
+    found = {key: value for key, value in flattened(table).items() if key.split(".")[0] in known}
+    return found | (flattened(alone) if config is PgConfig else {})
+
+
+EGRL, EA, PG = (
+    MethodDefinition(config, build, needs_graph, as_printed(config), takes_policy=True)
+    for config in (EgrlConfig, EaConfig, PgConfig)
 )
-EA = MethodDefinition(EaConfig, build, needs_graph, PAPER_POPULATION, takes_policy=True)
-PG = MethodDefinition(PgConfig, build, needs_graph, PAPER_LEARNER, takes_policy=True)
 
 
 def with_operators(operators: Operators) -> MethodDefinition:

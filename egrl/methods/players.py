@@ -82,7 +82,9 @@ class RankerPlayer:
     def greedy(self, problem: Problem) -> Mapping16:
         """int16 [S, N, H]."""
         assert isinstance(problem, HasPlacer)
-        scores, share = self._rankers.scores(self._weights, policy_fit.places_of(problem))
+        scores, share = self._rankers.scores(
+            self._weights, policy_fit.places_for(problem, self._rankers.names)
+        )
         return problem.placer.place(scores, share)
 
 

@@ -214,7 +214,7 @@ MEANINGS = {
     "boltzmann": "proposed by a member of the population that is a table of preferences, not a network",
     "exact": "proposed by the solver of the chip's model",
     "nominal": "the solution of the chip's model, before anything was learned of the board",
-    "learner": "proposed by the network that learns by gradients (SAC)",
+    "sac": "proposed by SAC, the learner whose network follows a critic",
     "twin": "proposed by the learned model of the board",
     "profile model": "proposed by the learned model of the time of every op, or of loads or instructions",
     "fingerprint": "a digest of all that a cost depends on: equal fingerprints, comparable runs",

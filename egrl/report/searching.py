@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from egrl.core import typed_tables
+from egrl.core.archive import START
 from egrl.methods.twin.data import gather
 from egrl.methods.twin.inference import Beliefs, fit
 from egrl.report.explaining import TWIN
@@ -33,7 +34,8 @@ def searching(run: PastRun) -> list[Section]:
         sources = dataclasses.replace(sources, says=f"{sources.says} {members[0].upper()}{members[1:]}.")
     if short:
         sources = dataclasses.replace(sources, says=f"{_short(run)} {sources.says}")
-    return [*found, sources, *predictions(run, evaluations)]
+    who = [] if short else proposers(evaluations)
+    return [*found, sources, *who, *predictions(run, evaluations)]
 
 
 LEAST_ROWS = 3
@@ -132,6 +134,47 @@ def _sources(found: Evaluations) -> Table:
     return Table(
         "Who found what", f"Each part of the method, and what its proposals were worth.{kept}", columns, rows
     )
+
+
+PARTS = 40
+"""Into how many equal parts a search is divided to show who proposed."""
+
+
+def proposers(found: Evaluations) -> list[Section]:
+    """Who proposed over the search, and who held the best; nothing of a method that is one thing."""
+    sources = sorted(set(found.source.tolist()) - {START})
+    if len(sources) < 2:
+        return []
+    parts = [part for part in np.array_split(np.arange(len(found.ticket)), PARTS) if len(part)]
+    ends = [int(found.ticket[part[-1]]) + 1 for part in parts]
+    shares, best = [], []
+    for source in sources:
+        mine = found.source == source
+        shares.append(Line(source, ends, [float(mine[part].mean()) for part in parts]))
+        so_far = np.maximum.accumulate(np.where(mine, found.speedup, 0.0))
+        first = int(np.argmax(so_far > 0))
+        own = [
+            (end, float(so_far[part[-1]])) for end, part in zip(ends, parts, strict=True) if part[-1] >= first
+        ]
+        best.append(Line(source, [end for end, _ in own], [value for _, value in own]))
+    return [
+        Lines(
+            "Who proposed",
+            "Shares of the evaluations.",
+            "evaluations",
+            "share of the evaluations",
+            shares,
+            {},
+        ),
+        Lines(
+            "Who held the best",
+            "The best speedup that each part has found so far; the highest line holds the best.",
+            "evaluations",
+            "speedup",
+            best,
+            {},
+        ),
+    ]
 
 
 def _named_versions(found: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from egrl.runs import checkpoint, progress
 from egrl.runs.gap import Gap, HardlyPays, sooner
 from egrl.runs.progress import Gains
 from egrl.runs.run import Run
+from egrl.runs.text import opening_lines
 from hwsim.problem import Bound, Mapping16
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def conduct(
     memory = Memory()
     if run.method.on_a_model and not run.context.costs.measured:
         progress.note(run.method.on_a_model, quiet)
+    for line in opening_lines(run.method.composition()):
+        progress.note(line, quiet)
     if run.folder is None:
         document, mapping, _ = _search(run, memory, boards, quiet, on_generation)
         return _result(run, document, mapping, memory)
@@ -175,6 +178,6 @@ def _conclude(
     champion = reached.champions[0]
     with progress.note_if_slow(f"proving a bound, {seconds:g} s at most", quiet):
         document = summary.summarise(
-            run.config, problem, reached, archive, end, baseline_cost, table, proved, run.method.shares()
+            run.config, problem, reached, archive, end, baseline_cost, table, proved, run.method.composition()
         )
     return document, None if champion is None else champion.mapping

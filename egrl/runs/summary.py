@@ -20,6 +20,7 @@ from egrl import core
 from egrl.core.archive import Archive
 from egrl.core.contracts import GENERATION, Budget
 from egrl.core.loop import Champion, SearchState
+from egrl.core.method import Composition
 from egrl.core.typed_tables import Count, Number, Positive, Printable, check_document
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
@@ -44,7 +45,7 @@ from egrl.runs.text import (
     verdict,
 )
 from hwsim.capabilities import HasBound, HasPlacement
-from hwsim.problem import UNPROVED, Bound, Mapping16, Problem
+from hwsim.problem import UNPROVED, Bound, Mapping16, Problem, Status
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import check_characters, judge, parse_document, parse_object
@@ -85,6 +86,20 @@ class _Sooner(TypedDict):
     known: bool
 
 
+class _Member(TypedDict):
+    name: Printable
+    kind: Printable
+    evaluations: Count
+    best_speedup: Number | None
+    first_near_best: Count | None
+
+
+class _Migration(TypedDict):
+    offered: Count
+    accepted: Count
+    alive: Count
+
+
 class _Evaluator(TypedDict):
     speedup_interval: NotRequired[Annotated[list[Number], Len(2, 2)] | None]
 
@@ -110,7 +125,9 @@ class _Summary(TypedDict):
     budget: NotRequired[dict[str, Any]]
     evaluator: NotRequired[_Evaluator]
     generation_evals: NotRequired[Count]
-    members: NotRequired[dict[str, Number]]
+    members: NotRequired[list[_Member] | dict[str, Number]]  # before 0.3: shares
+    migration: NotRequired[_Migration]
+    temperatures: NotRequired[Annotated[list[Number], Len(2, 2)]]
     model_calls: NotRequired[Number]
     model_seconds: NotRequired[Number]
     reward_bound: NotRequired[Number]
@@ -120,6 +137,9 @@ class _Summary(TypedDict):
     versions: NotRequired[dict[str, str]]
 
 
+ALONE = Composition()
+NEAR_BEST = 2e-4
+"""A reward that is less than the best by a smaller share is near it: of speedups, whose squares they are, 0.01%."""
 GAP, METHOD, BUDGET, USER = "gap", "method", "budget", "user"
 """Why a search ended: near enough to the bound, nothing more to propose, its budget spent, or the user wanted it to."""
 
@@ -158,7 +178,7 @@ def summarise(
     baseline_cost: float | None = None,
     evaluator: Mapping[str, Any] | None = None,
     proved: Bound = UNPROVED,
-    members: Mapping[str, float] | None = None,
+    composition: Composition = ALONE,
 ) -> dict[str, Any]:
     """The summary of a run on one problem, which ended for the reason `end`.
 
@@ -167,7 +187,7 @@ def summarise(
     Where rewards are bounded there are `reward_bound` and `reward_gap`, bound - best reward, null if nothing was found.
     `baseline_cost` is what the baseline was measured to take beside the best; None: what the problem says. `evaluator`
     is the table of that name, where one measured: bounds are the model's and say nothing of its costs. What is `proved`
-    already is not proved again. `members`: of a portfolio, each member's share of the evaluations.
+    already is not proved again. `composition` says who proposed, and how learners' weights have migrated.
     """
     champion = state.champions[0]
     begun = time.monotonic()
@@ -191,7 +211,7 @@ def summarise(
         "generations": state.generation,
         "generation_evals": config.run.generation_evals,
         "evaluations": len(archive),
-        **({"members": {name: round(share, 4) for name, share in members.items()}} if members else {}),
+        **_account(composition, archive, 0.0 if champion is None else champion.reward),
         "seconds": round(state.seconds, 3),
         "model_calls": round(state.model_calls, 3),
         "model_seconds": round(state.model_seconds, 3),
@@ -207,6 +227,37 @@ def summarise(
         "fingerprint": problem.fingerprint(),
         "versions": versions(),
     }
+
+
+def _account(composition: Composition, archive: Archive, best: float) -> dict[str, Any]:
+    """Who did what: evaluations and best speedup of each member, its first evaluation near the `best` reward."""
+    if not composition.kinds:
+        return {}
+    known = slice(0, len(archive))
+    sources, speedup, reward = (
+        archive.sources(known),
+        *(archive.column(name)[known] for name in ("speedup", "reward")),
+    )
+    ran = (archive.column("status")[known] == Status.OK) & np.isfinite(reward)
+    members = []
+    for name, kind in composition.kinds.items():
+        own = np.flatnonzero((sources == name) & ran)
+        near = own[reward[own] >= best - NEAR_BEST * abs(best)]
+        members.append(
+            {
+                "name": name,
+                "kind": kind,
+                "evaluations": int((sources == name).sum()),
+                "best_speedup": float(speedup[own[np.argmax(reward[own])]]) if len(own) else None,
+                "first_near_best": int(near[0]) if len(near) else None,
+            }
+        )
+    found: dict[str, Any] = {"members": members}
+    if composition.migration is not None:
+        found["migration"] = dict(composition.migration)
+    if composition.temperatures is not None:
+        found["temperatures"] = [round(value, 4) for value in composition.temperatures]
+    return found
 
 
 def _best(problem: Problem, champion: Champion, measured: bool) -> dict[str, Any]:
@@ -323,13 +374,38 @@ def _spent(summary: Mapping[str, Any]) -> str:
     return f"{counted(generations, 'generation')}, {spent}"
 
 
+MEMBERS = {"network": "networks", "boltzmann": "chromosomes", "sac": "SAC"}
+"""What texts call the sources of members."""
+
+
 def members_text(summary: Mapping[str, Any]) -> str:
-    """Who made the evaluations, if the method is a portfolio; else ""."""
-    members = summary.get("members", {})
-    if not members:
+    """Who made the evaluations, who was near the best first, how migration went; "" of a method that is one thing."""
+    members = summary.get("members", [])
+    if not members or not isinstance(members, list):
         return ""
-    parts = [f"{name.replace('_', ' ')} {share:.0%}" for name, share in members.items()]
-    return f"shares of the evaluations: {', '.join(parts)}"
+    total = max(1, summary["evaluations"])
+    shares = ", ".join(f"{_member(member)} {member['evaluations'] / total:.0%}" for member in members)
+    near = [member for member in members if member["first_near_best"] is not None]
+    first = min(near, key=lambda member: int(member["first_near_best"]), default=None)
+    parts = [f"evaluations: {shares}"]
+    if first is not None:
+        parts.append(
+            f"within 0.01% of the best first: {_member(first)}, evaluation {first['first_near_best'] + 1:,}"
+        )
+    if (migration := summary.get("migration")) is not None:
+        parts.append(
+            "{} of SAC's networks migrated: {accepted} accepted, {alive} alive".format(
+                migration["offered"], **migration
+            )
+        )
+    if (temperatures := summary.get("temperatures")) is not None:
+        parts.append("temperatures {:.2f} to {:.2f}".format(*temperatures))
+    return "; ".join(parts)
+
+
+def _member(member: Mapping[str, Any]) -> str:
+    name = str(member["name"])
+    return MEMBERS.get(name, name.replace("_", " "))
 
 
 def _sooner(summary: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from egrl.core.method import Composition
 from hwsim.capabilities import explainer
 from hwsim.explanation import CAUSES, OpTimes
 from hwsim.problem import About, Mapping16, Problem
@@ -76,7 +77,7 @@ def compared(speedup: float, baseline: str, unit: str = SECONDS) -> str:
 FINDERS = {
     "network": "found by a network",
     "boltzmann": "found by a chromosome",
-    "learner": "found by the learner",
+    "sac": "found by SAC",
     "profile_model": "found by the profile model",
     "twin": "found by the twin",
     "start": "the start mapping itself",
@@ -85,10 +86,29 @@ FINDERS = {
 UNTAUGHT = {
     "network": "a network of the first generation",
     "boltzmann": "a chromosome of the first generation",
-    "learner": "the learner's first network",
+    "sac": "the network that SAC begins with",
     "profile_model": "a heuristic, a shipped ranking or a random draw",
 }
 """What they say where it was proposed before any result was known."""
+
+
+KINDS = {
+    "boltzmann": "Boltzmann chromosomes",
+    "sac": "SAC",
+    "graph_unet": "Graph U-Nets",
+    "linear": "linear rules",
+}
+"""What texts call the kinds of members; others by their names, networks with "networks"."""
+
+
+def opening_lines(composition: Composition) -> list[str]:
+    """Who searches, and what of the settings cannot act here; nothing of a method that is one thing."""
+    names = [
+        KINDS.get(kind, f"{kind} networks" if source == "network" else f"the {kind.replace('_', ' ')}")
+        for source, kind in composition.kinds.items()
+    ]
+    lines = [f"searching: {', '.join(names)}"] if len(names) > 1 else []
+    return lines + ([composition.idle] if composition.idle else [])
 
 
 def found_by(best: Mapping[str, Any]) -> str:

@@ -87,10 +87,6 @@ class McmPlacer(Placer):
         answer = solver.sample(_odds(behind), np.zeros(len(scores), np.uint64), order, backtracks)
         return self._repairer.found(answer)[:, :, None]
 
-    def repaired(self, mapping: Mapping16) -> Mapping16:
-        """The mappings as they are: the key decides what FIX makes of one that is not valid."""
-        return mapping
-
 
 def _odds(behind: NDArray[np.float64]) -> NDArray[np.float32]:
     """Weights float32 [B, N, C], above 0 and the less the further behind the best chip, float64 from 0, one is."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.nnpi.place_features import FEATURE_NAMES, place_features
 from hwsim.nnpi.profile_features import PROFILE_NAMES, profile_features
-from hwsim.nnpi.tables import WEIGHT, Ints, Tables, Tensors, rectify, tensors
+from hwsim.nnpi.tables import WEIGHT, Ints, Tables, Tensors, tensors
 from hwsim.placing import Placer, Scores, ranked
 from hwsim.problem import Mapping16, Profiles
 from workloads.errors import InputError
@@ -56,11 +56,6 @@ class NnpiPlacer(Placer):
         """See `hwsim.placing.Placer.place`."""
         self.check(scores, free_share)
         return place(self._tables, self.tensors, scores, free_share)
-
-    def repaired(self, mapping: Mapping16) -> Mapping16:
-        """The rectified maps."""
-        found: Mapping16 = rectify(self._tables, np.ascontiguousarray(mapping))[0]
-        return found
 
 
 def place(tables: Tables, found: Tensors, scores: Scores, free_share: NDArray[np.float64]) -> Mapping16:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+
+from egrl.core.typed_tables import flattened
+from egrl.methods.named import PRINTED as AS_PRINTED
 
 DRAWN = ("umap", "shift", "bands", "utilisation", "breakdown")
 """Figures of the first method's runs, a workload each."""
 METHODS = ("egrl", "ea", "pg", "greedy-dp", "annealing", "random")
-AS_DESCRIBED = ("egrl.profile_model.use=off",)
-"""What leaves of `egrl` the population and learner of the paper: its profile model is not in it."""
+OURS = Path(__file__).with_name("ours.toml")
+"""What is run as ours: all settings of each method, so that no default can change what the figures repeat."""
 PRINTED = ("egrl", "ea", "pg")
 """Methods that run as the paper prints them, too."""
-PRINTED_RIVALS = ("greedy-dp.neighbours=0",)
-"""Settings that make the paper's rivals as it prints them."""
 SECONDS_AN_EVALUATION = {"egrl": (0.005, 4.7e-5), "pg": (0.014, 1.6e-4)}
 """Method -> seconds and seconds per node, one thread of a 2.5 GHz server core; others: `OTHERS`."""
 OTHERS = (0.0015, 7e-6)
@@ -20,6 +26,22 @@ A_RUN_S = 6.0
 """Seconds of a run that are not its search: starting, its bound, writing."""
 PRETRAINING_S = 0.0026
 """Seconds an evaluation in pre-training."""
+
+
+def ours(methods: Sequence[str]) -> tuple[str, ...]:
+    """The settings METHOD.KEY=VALUE of `OURS` for these methods."""
+    found = flattened(tomllib.loads(OURS.read_text(encoding="utf-8")))
+    return tuple(f"{key}={_text(value)}" for key, value in found.items() if key.partition(".")[0] in methods)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def digest() -> str:
+    """Of what is run, ours and as printed: results of another composition have another one."""
+    printed = resources.files("egrl.methods.egrl") / AS_PRINTED
+    return hashlib.sha256(OURS.read_bytes() + printed.read_bytes()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -36,6 +58,7 @@ class Plan:
         held_out: workloads that no policy was trained on.
         gens: of pre-training.
         alone: further training workloads on which policies are trained alone.
+        composition: `digest` of what is run.
     """
 
     workloads: tuple[str, ...] = ("resnet50", "resnet101", "bert")
@@ -62,6 +85,7 @@ class Plan:
     held_out: tuple[str, ...] = ("resnet18", "resnet34", "resnet152", "vgg16", "gpt2")
     gens: int = 2000
     alone: tuple[str, ...] = ("alexnet", "mobilenet_v2", "unet")
+    composition: str = field(default_factory=digest)
 
     @staticmethod
     def quick() -> Plan:

@@ -3,7 +3,8 @@
 Source: EGRL, section 5 (Figures 3 to 6) and appendix F (Figure F.2).
 
 Deviations (the report says them, too): the chip is this package's simulator; policies for Figure 4 are those of seed 0;
-pre-training is not in the paper; `egrl` runs without its profile model, as in the paper.
+pre-training is not in the paper. What is run as ours stands in `ours.toml`, every setting: population and learner
+alone, without the profile model, begun with nothing that was trained before.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from egrl.core import VERSION
 from egrl.figures import find_figure
 from egrl.reproduction import Paper, Say, open_folder, run_comparison, save_figure, write_report
 from egrl.runs import folder as run_folder
@@ -21,14 +23,13 @@ from egrl.runs.past_run import PastRun
 from egrl.transfer import zero_shot as transfer
 from papers.egrl.plan import (
     A_RUN_S,
-    AS_DESCRIBED,
     DRAWN,
     OTHERS,
     PRETRAINING_S,
     PRINTED,
-    PRINTED_RIVALS,
     SECONDS_AN_EVALUATION,
     Plan,
+    ours,
 )
 from papers.egrl.report import report
 from workloads.errors import InputError
@@ -62,8 +63,7 @@ def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> P
     figures = out / "figures"
     open_folder(plan, out)
     measured = {"workers": workers}
-    rivals = PRINTED_RIVALS if "greedy-dp" in plan.methods else ()
-    given = {**measured, "start": "cold", "settings": (*AS_DESCRIBED, *rivals)}
+    given = {**measured, "start": "cold", "settings": ours(plan.methods)}
     cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", given, jobs, say)
     printed = _compare(
         plan,
@@ -74,7 +74,8 @@ def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> P
         jobs,
         say,
     )
-    results: dict[str, Any] = {"plan": asdict(plan), "cold": cold, "printed": printed}
+    results: dict[str, Any] = {"plan": asdict(plan), "egrl": VERSION}
+    results |= {"cold": cold, "printed": printed}
     results |= {figure: {} for figure in DRAWN}
     for workload in plan.workloads:
         runs = [PastRun.read(out / "figure3" / workload / f"egrl-s{seed}") for seed in range(plan.seeds)]
@@ -154,7 +155,7 @@ def _pretrain(plan: Plan, out: Path, figures: Path, jobs: int, workers: int, say
     options = PretrainOptions(plan.training, plan.validation, plan.gens, workers=workers)
     chosen = pretrain(options, out / "pretrained")
     alone = replace(plan, workloads=plan.alone)
-    given = {"start": "cold", "workers": workers, "settings": AS_DESCRIBED}
+    given = {"start": "cold", "workers": workers, "settings": ours(("egrl",))}
     _compare(alone, ("egrl",), 1, out / "alone", given, jobs, say)
     folders = [out / "pretrained"]
     folders += [out / "alone" / workload / "egrl-s0" for workload in plan.alone]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from policies_toys import CHOICES, FEATURES, HEADS, chain, logits, states
 
-from policies.network import AUTO, GRAPH_UNET, NETWORKS, RANKING_ONLY, NetworkConfig
+from policies.network import GRAPH_UNET, NETWORKS, RANKING_ONLY, NetworkConfig
 from policies.pyg import PygActor, check_network, make_actor
 from policies.stacked import StackedActor
 from policies.store import actor_of, actor_policy, config_of, load_policy, save_policy
@@ -17,7 +17,7 @@ from policies.weight_vector import assign, flatten
 from workloads.errors import InputError
 
 OTHERS = (
-    *(name for name in NETWORKS if name not in (AUTO, *RANKING_ONLY, GRAPH_UNET)),
+    *(name for name in NETWORKS if name not in (*RANKING_ONLY, GRAPH_UNET)),
     "torch_geometric.nn:GraphSAGE",
 )
 NODES = 12
@@ -185,5 +185,5 @@ def test_a_module_that_no_policy_can_be_is_refused_in_one_line(mine, name, words
 
 @pytest.mark.parametrize("name", ["", "gta", "a:b:c", "os.system"])
 def test_a_name_that_is_neither_known_nor_a_reference_is_refused(name):
-    with pytest.raises(ValueError, match="name: expected one of auto, linear, context, mlp, graph_unet, gcn"):
+    with pytest.raises(ValueError, match="name: expected one of linear, context, mlp, graph_unet, gcn"):
         NetworkConfig(name)

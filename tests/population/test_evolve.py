@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hwsim.problem import Observation
 from policies.network import NetworkConfig
-from population.config import Decisions, EvolutionConfig, GenerationalConfig
+from population.config import Decisions, EvolutionConfig
 from population.create import create as create_population
 from population.generational import weakest_network
 from population.genome import Boltzmann, Network, boltzmann_from_mapping
@@ -31,8 +31,7 @@ FITNESS = st.one_of(st.floats(-5, 5), st.sampled_from([np.nan, np.inf, -np.inf, 
 
 
 def create(size: int = 20, fraction: float = 0.2, seed: int = 0, **other) -> Population:
-    tournament = other.pop("tournament", 3)
-    config = EvolutionConfig(size, fraction, tournament, "generational", GenerationalConfig(**other))
+    config = EvolutionConfig(size, fraction, "generational", **other)
     actor = None if fraction == 1.0 else ACTOR
     return create_population(np.random.default_rng(seed), config, DECISIONS, actor)
 

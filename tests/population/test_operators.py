@@ -12,8 +12,6 @@ from deap import tools
 
 import egrl
 from egrl.methods.named import with_operators
-from population.config import Decisions, EvolutionConfig
-from population.create import create
 from population.genome import Boltzmann, Individual, Network
 from population.operators import Operators, varied
 from workloads.errors import InputError
@@ -27,16 +25,6 @@ def individuals(*scores: float) -> list[Individual]:
         Individual(Network(np.full(3, k, np.float32)), k).with_fitness(score)
         for k, score in enumerate(scores)
     ]
-
-
-def test_mating_and_mutation_belong_to_generations():
-    counts = np.full((4, 2), 3, np.int16)
-    decisions = Decisions(counts, np.ones((4, 2), np.bool_), 3, 5)
-    islands = EvolutionConfig(boltzmann_fraction=1.0)
-    with pytest.raises(InputError, match="mutate: expected method"):
-        create(np.random.default_rng(0), islands, decisions, operators=Operators(mutate=GAUSSIAN))
-    found = create(np.random.default_rng(0), islands, decisions, operators=Operators(select=SPREAD))
-    assert found.operators.select is SPREAD
 
 
 def test_a_selection_sees_fitness_and_only_those_that_ran():
@@ -129,7 +117,7 @@ from egrl.methods.named import with_operators
 from population.operators import"""
 
 
-@pytest.mark.parametrize("survival", ["generational", "islands"])
+@pytest.mark.parametrize("survival", ["generational", "plus"])
 def test_a_resumed_run_with_operators_equals_a_longer_one(tmp_path, survival, monkeypatch):
     (tmp_path / "mine.py").write_text(
         f"{MINE} Operators\nMETHOD = with_operators(Operators(select=tools.selBest))\n"
@@ -145,10 +133,11 @@ def test_a_resumed_run_with_operators_equals_a_longer_one(tmp_path, survival, mo
     assert rows(tmp_path / "whole") == rows(tmp_path / "part")
 
 
-def test_operators_change_what_is_bred():
+@pytest.mark.parametrize("survival", ["generational", "plus"])
+def test_operators_change_what_is_bred(survival):
     found = {}
     for name, operators in (("ours", Operators()), ("given", ALL)):
-        method, settings = with_operators(operators), [*SMALL, "method.survival=generational"]
+        method, settings = with_operators(operators), [*SMALL, f"method.survival={survival}"]
         found[name] = []
         egrl.search(
             "alexnet",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from policies.boltzmann import boltzmann
 from policies.weight_vector import Segment, WeightFormat
-from population.config import EvolutionConfig, GenerationalConfig
+from population.config import EvolutionConfig
 from population.genome import (
     Boltzmann,
     Individual,
@@ -209,6 +209,6 @@ def test_the_global_random_state_is_as_before_even_after_an_error():
 
 def test_there_are_always_two_elites_and_always_an_open_slot():
     assert [EvolutionConfig(n).elites for n in (4, 20, 50)] == [2, 2, 5]
-    assert EvolutionConfig(4, generational=GenerationalConfig(elite_fraction=1.0)).elites == 3
+    assert EvolutionConfig(4, elite_fraction=1.0).elites == 3
     with pytest.raises(ValueError, match="mutation_prob: expected 0"):
-        GenerationalConfig(mutation_prob=1.5)
+        EvolutionConfig(mutation_prob=1.5)

@@ -44,9 +44,6 @@ class ShelfPlacer(Placer):
                     row[self.node[tensor], 0] = 0
         return out
 
-    def repaired(self, mapping: Mapping16) -> Mapping16:
-        return self._shelf.repair(mapping, np.zeros(len(mapping), np.uint64))
-
 
 class ToyShelf:
     """Op n makes tensor n, which the next op reads; where fast memory is full, a tensor stays in the slow one."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
-from egrl.methods.rank.config import ScoreGradientConfig
 from policies.critic import CriticConfig
-from policies.network import AUTO, NetworkConfig
+from policies.network import NetworkConfig
 
 Readout = Literal["place", "greedy", "sample"]
 
@@ -20,17 +19,26 @@ Readout = Literal["place", "greedy", "sample"]
 class PolicyConfig:
     """Settings of the policies of population and learner."""
 
-    network: Annotated[NetworkConfig, Doc("the policy network of population and learner")] = field(
-        default_factory=lambda: NetworkConfig(name=AUTO)
-    )
+    network: Annotated[
+        NetworkConfig,
+        Doc(
+            "the policy network of population and learner; a small one (Table 2: depth 4, width 128, 4 heads)"
+        ),
+    ] = field(default_factory=lambda: NetworkConfig(depth=1, width=16, attention_heads=2))
     readout: Annotated[
         Readout,
         Doc(
-            'how networks are read: "place": they rank tensors, which the problem\'s placer places by rank ("greedy" in'
-            ' problems without one); "greedy": they take their most probable choices; "sample": they draw them, as in'
-            " the paper"
+            'how policies are read: "place": networks rank tensors for the problem\'s placer, and chromosomes are drawn'
+            ' for it with their temperatures; "greedy": networks take their most probable choices; "sample": they draw'
+            " them, as in the paper"
         ),
     ] = "place"
+    shipped: Annotated[
+        bool,
+        Doc(
+            "if true, networks begin with the rules and the network that come with the package, if there are any"
+        ),
+    ] = True
 
 
 @dataclass(frozen=True)
@@ -82,38 +90,38 @@ class SacConfig:
 
 
 @dataclass(frozen=True)
-class RankLearnerConfig:
-    """Settings of the learner whose network ranks."""
+class RankingSacConfig:
+    """Settings of SAC over rankings (own choices; benchmarks/log/cerl.md has the experiments)."""
 
-    per_round: Annotated[int, Ge(1), Le(10_000), Doc("mappings that it proposes per round")] = 6
-    shipped: Annotated[
-        bool, Doc("if true, it begins with the network that ships, if there is one for such features")
-    ] = True
-    profile: Annotated[
-        bool,
+    rollouts: Annotated[int, Ge(1), Le(10_000), Doc("mappings that it proposes per round")] = 6
+    steps: Annotated[int, Ge(1), Le(10_000), Doc("steps of the actor per round")] = 6
+    samples: Annotated[
+        int, Ge(2), Le(10_000), Doc("imagined placements per step, an even number; the critic judges them")
+    ] = 32
+    learning_rate: Annotated[
+        float,
+        Ge(0),
+        Le(10),
         Doc(
-            "if true, and costs are measured with profiles, its network also reads the profile of the fastest mapping"
-            " so far; it begins with the network that ships for that, if there is one"
+            "step size of Adam; a third of it where the actor begins with a trained ranking; 0: it is frozen"
         ),
-    ] = True
-    width: Annotated[
-        int, Ge(4), Le(4096), Doc("units of each hidden layer if no network ships, a multiple of 4")
-    ] = 48
-    training: Annotated[ScoreGradientConfig, Doc("noise and steps")] = field(
-        default_factory=lambda: ScoreGradientConfig(
-            rounds=20, first_sigma=0.5, last_sigma=0.25, last_rate=1e-3
-        )
-    )
+    ] = 0.01
+    entropy: Annotated[
+        float,
+        Gt(0),
+        Le(10),
+        Doc("target entropy of what is placed, in nats per tensor: noise is fitted to it"),
+    ] = 0.03
 
 
 @dataclass(frozen=True)
 class LearnerConfig:
     """Settings of the learner (Table 2's values unless its class says otherwise)."""
 
-    rank: Annotated[
-        RankLearnerConfig,
-        Doc("the learner where a placer reads networks; the other settings are SAC's"),
-    ] = field(default_factory=RankLearnerConfig)
+    ranking: Annotated[
+        RankingSacConfig,
+        Doc("SAC over rankings, where a placer reads networks; the other settings are SAC's over choices"),
+    ] = field(default_factory=RankingSacConfig)
     sac: Annotated[SacConfig, Doc("see `egrl.methods.egrl.sac`")] = field(default_factory=SacConfig)
     critic: Annotated[CriticConfig, Doc("see `policies.critic`")] = field(default_factory=CriticConfig)
     rollouts: Annotated[
@@ -160,20 +168,3 @@ class LearnerConfig:
         Le(10_000),
         Doc("best mappings that the actor imitates, all different (own choice)"),
     ] = 10
-
-
-PAPER_POPULATION: dict[str, Any] = {
-    "evolution.boltzmann_fraction": 0.2,
-    "evolution.survival": "generational",
-    "network.name": "graph_unet",
-    "readout": "sample",
-    "evolution.generational.boltzmann_mutation.flips": 0.0,
-}
-"""What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
-PAPER_LEARNER: dict[str, Any] = {
-    "readout": "sample",
-    "learner.sac.imitation": 0.0,
-    "learner.gradient_steps": 1.0,
-    "learner.nodes": 1_000_000_000,
-}
-"""What `--preset paper` sets in a learner: appendix D, Table 2."""

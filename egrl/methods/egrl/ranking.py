@@ -1,22 +1,28 @@
-"""How networks are read: by the problem's placer, if it has one and the settings say so."""
+"""How networks are read: by the problem's placer, if it has one and the settings say so.
+
+A ranking network sees the features of the placer, and one more where a trained network ships for these: its score. So
+the shipped rules, that network, and whatever is learned from them are networks of one class, and the weights of each
+can join the others.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egrl.methods import policy_fit
-from egrl.methods.egrl.config import Readout
+from egrl.methods.egrl.config import PolicyConfig
 from hwsim.capabilities import HasPlacer
 from hwsim.placing import Placer
-from hwsim.problem import Mapping16, Problem, Profiles
-from policies.network import AUTO, GRAPH_UNET, LINEAR, RANKING_ONLY, NetworkConfig
+from hwsim.problem import Mapping16, Problem
+from policies import shipped
+from policies.network import RANKING_ONLY, NetworkConfig
 from policies.places import Places
-from policies.ranker import Rankers
-from policies.shipped import rules
+from policies.ranker import Rankers, by_hand, weight_of_share
 from policies.weight_vector import Weights
 from workloads.errors import InputError
 
@@ -31,23 +37,16 @@ class Ranking:
     Attributes:
         placer: of the problem.
         places: what the networks read of it.
+        names: of its features.
         network: their settings.
+        shipped: whether they begin with what ships.
     """
 
     placer: Placer
     places: Places
+    names: tuple[str, ...]
     network: NetworkConfig
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the features."""
-        return self.placer.feature_names
-
-    def places_after(self, mapping: Mapping16 | None, profile: Profiles | None) -> Places:
-        """What networks that also read profiles see of a mapping int16 [N, H] and its profile [P], or of none."""
-        if mapping is None or profile is None:
-            return self.places.with_blank(len(self.placer.profile_names))
-        return self.places.with_features(self.placer.of_profile(mapping, profile))
+    shipped: bool
 
     def rankers(self) -> Rankers:
         """Evaluates the networks."""
@@ -64,9 +63,30 @@ class Ranking:
         space = problem.space
         return ranker_policy(weights, self.rankers(), heads=space.heads, choices=space.most_choices, **free)
 
-    def shipped(self) -> list[Weights]:
-        """The rules [2 H F + 1] that come with the package for these features, the best first."""
-        return rules(self.names, self.places.shape[1])
+    @cached_property
+    def rules(self) -> list[Weights]:
+        """The rules [2 H F + 1] that come with the package for these features, the best first; empty if not wanted."""
+        found = shipped.rules(self.placer.feature_names, self.places.shape[1]) if self.shipped else []
+        return [self._widened(rule) for rule in found]
+
+    @cached_property
+    def first(self) -> Weights:
+        """The rule [2 H F + 1] that the learner begins with: the shipped network's score; else the best, or by hand."""
+        heads = self.places.shape[1]
+        found = policy_fit.shipped_network(self.placer, heads) if self.shipped else None
+        if found is not None:
+            _, share = policy_fit.shipped_scores(found, self.placer, self.places)
+            rule = np.zeros((heads, 2, len(self.names)), np.float32)
+            rule[:, :, -1] = 1.0
+            return np.append(rule, np.float32(weight_of_share(share)))
+        return self.rules[0] if self.rules else by_hand(self.names, heads)
+
+    def _widened(self, rule: Weights) -> Weights:
+        """A rule for the placer's features, for all of these."""
+        heads, features = self.places.shape[1], len(self.placer.feature_names)
+        wide = np.zeros((heads, 2, len(self.names)), np.float32)
+        wide[:, :, :features] = rule[:-1].reshape(heads, 2, features)
+        return np.append(wide, rule[-1]).astype(np.float32)
 
 
 def names_choices(policy: StoredPolicy | None) -> bool:
@@ -74,21 +94,24 @@ def names_choices(policy: StoredPolicy | None) -> bool:
     return policy is not None and policy.metadata.get("kind") == "gnn"
 
 
-def ranking_of(problem: Problem, network: NetworkConfig, readout: Readout) -> Ranking | None:
-    """The ranking networks of a problem; None where networks are read decision by decision."""
-    if readout != "place" or not isinstance(problem, HasPlacer):
-        return None
-    chosen = replace(network, name=LINEAR) if network.name == AUTO else network
-    return Ranking(problem.placer, policy_fit.places_of(problem), chosen)
+def ranking_of(problem: Problem, config: PolicyConfig, init: StoredPolicy | None) -> Ranking | None:
+    """The ranking networks of a problem; None where networks are read decision by decision.
 
-
-def network_of(problem: Problem, network: NetworkConfig, ranking: Ranking | None) -> NetworkConfig:
-    """The network in use. InputError if it is one that ranks, and nothing places by its scores."""
-    if ranking is not None:
-        return ranking.network
+    InputError if the network is one that ranks, and nothing places by its scores.
+    """
+    network, readout = config.network, config.readout
+    if readout == "place" and isinstance(problem, HasPlacer) and not names_choices(init):
+        # A policy to begin with says what its networks see.
+        given = None if init is None else init.metadata.get("feature_names")
+        trained = config.shipped and given in (
+            None,
+            list(policy_fit.ranked_names(problem.placer, problem, True)),
+        )
+        names = policy_fit.ranked_names(problem.placer, problem, trained)
+        return Ranking(problem.placer, policy_fit.places_for(problem, names), names, network, config.shipped)
     if network.name in RANKING_ONLY:
         raise InputError(
             f"method.network.name: expected a network over the graph, found {network.name}: in {problem.about.name}"
             " nothing places by its scores with this method.readout"
         )
-    return replace(network, name=GRAPH_UNET) if network.name == AUTO else network
+    return None

@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context
 from egrl.methods import policy_fit
 from egrl.methods.egrl.config import LearnerConfig
-from egrl.methods.egrl.parts import LEARNER_SOURCE, finite
+from egrl.methods.egrl.parts import finite
 from egrl.methods.egrl.replay import Replay
 from egrl.methods.egrl.sac import Sac, Task, Transitions
+from egrl.methods.learner import Learner
+from egrl.methods.manager import SAC
+from hwsim.keys import SAMPLE
 from hwsim.mappings import sample
-from hwsim.problem import Keys, Mapping16, Status
+from hwsim.problem import Evaluation, Status
 from policies.graph import prepare
 from policies.network import NetworkConfig
 from policies.roles import NODES
@@ -35,10 +40,15 @@ UNTOLD = 256
 """Room in the archive's window for rows that are measured and not yet told."""
 
 
-class SacLearner:
+METRICS = ("critic_loss", "actor_loss", "entropy", "q")
+KEYS = 1 << 40
+"""The first of the keys with which it draws: the population draws with those from 0 on."""
+
+
+class SacLearner(Learner):
     """Records evaluations; gradient steps become due with them, and `learn` makes these. `rng` gives every draw."""
 
-    metric_names: tuple[str, ...] = ("critic_loss", "actor_loss", "entropy", "q")
+    name = SAC
 
     def __init__(
         self,
@@ -50,7 +60,6 @@ class SacLearner:
     ) -> None:
         """For the first problem of `context`; the actor begins with weights `init` float32 [P], if given."""
         self.config, self._context, self._rng, self._network = config, context, rng, network
-        self.per_round = config.rollouts
         problem = context.problems[0]
         observation = policy_fit.observation(problem)
         x = observation.x
@@ -68,7 +77,8 @@ class SacLearner:
             warnings.warn(
                 Notice(f"a large graph: the learner makes {steps} (method.learner.nodes)"), stacklevel=2
             )
-        self._told = 0
+        self._told = self._proposed = 0
+        self._metrics: dict[str, float] = {}
 
     def migrant(self) -> Weights | None:
         """A copy of the actor's weights, float32 [P]."""
@@ -81,31 +91,35 @@ class SacLearner:
             self._sac.actor_weights(), self._network, seed=seed, **policy_fit.demands(problem)
         )
 
-    def rollouts(self, keys: Keys) -> Mapping16:
-        """Mappings int16 [B, N, H], drawn from noisy probabilities of the actor."""
+    def ask(self) -> Proposals:
+        """Mappings drawn from noisy probabilities of the actor."""
+        count = self.config.rollouts
+        keys = self._context.keys(SAMPLE, KEYS + self._proposed, count)
+        self._proposed += count
         clean = self._sac.probabilities()
-        noise = self._rng.standard_normal((len(keys), *clean.shape), dtype=np.float32)
+        noise = self._rng.standard_normal((count, *clean.shape), dtype=np.float32)
         noisy = clean * np.exp(np.float32(self.config.rollout_noise) * noise)
         noisy = np.asarray(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
-        return sample(self._context.problems[0], finite(noisy), keys)
+        return proposals(sample(self._context.problems[0], finite(noisy), keys), SAC)
 
-    def add(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
+    def observe(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Lines 7 and 21: what ran enters the replay buffer, and gradient steps become due."""
+        tickets = proposals.tickets
         self._told = int(tickets.max()) + 1
-        self._replay.add(tickets[usable & self._learns_from(tickets)])
+        self._replay.add(tickets[evaluation.usable & self._learns_from(tickets)])
         self._due_steps += len(tickets) * self._an_evaluation
 
     def _learns_from(self, tickets: NDArray[np.int64] | slice) -> NDArray[np.bool_]:
         """Whether each evaluation may be learned from, bool [B]."""
         sources = self._context.archive.sources(tickets)
-        return np.ones(len(sources), np.bool_) if self.config.shared else sources == LEARNER_SOURCE
+        return np.ones(len(sources), np.bool_) if self.config.shared else sources == SAC
 
-    def learn(self) -> dict[str, float]:
-        """Make the steps that are due. Returns means of `metric_names` over them; nothing where none was made."""
+    def learn(self) -> None:
+        """Make the steps that are due."""
         if not len(self._replay):
             self._due_steps = 0.0
-            return {}
-        totals = dict.fromkeys(self.metric_names, 0.0)
+            return
+        totals = dict.fromkeys(METRICS, 0.0)
         # Due steps are sums of fractions: 0.25 four times is one step, whatever rounding made of it.
         steps = math.floor(self._due_steps + ROUNDING)
         self._due_steps = max(0.0, self._due_steps - steps)
@@ -118,7 +132,12 @@ class SacLearner:
             for name, value in self._sac.update(batch, self._rng).items():
                 if name in totals:
                     totals[name] += value
-        return {name: total / done for name, total in totals.items()} if done else {}
+        if done:
+            self._metrics = {name: total / done for name, total in totals.items()}
+
+    def metrics(self) -> Mapping[str, float]:
+        """Means over the last steps."""
+        return {name: self._metrics.get(name, np.nan) for name in METRICS}
 
     def _oldest(self) -> int:
         """The first ticket that it may look at.
@@ -161,6 +180,8 @@ class SacLearner:
             "replay": self._replay.state_dict(),
             "due_steps": self._due_steps,
             "told": self._told,
+            "proposed": self._proposed,
+            "metrics": self._metrics,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -168,3 +189,4 @@ class SacLearner:
         self._sac.load_state_dict(state["sac"])
         self._replay.load_state_dict(state["replay"])
         self._due_steps, self._told = float(state["due_steps"]), int(state["told"])
+        self._proposed, self._metrics = int(state["proposed"]), dict(state["metrics"])

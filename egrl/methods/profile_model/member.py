@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from egrl.core.archive import Proposals, proposals
 from egrl.core.method import Context
+from egrl.methods.learner import Learner
+from egrl.methods.manager import PROFILE_MODEL, RoundShare
 from egrl.methods.placed import placed_by_rules
-from egrl.methods.portfolio import PROFILE_MODEL, Member, RoundShare
 from egrl.methods.profile_model.accesses import learnable, readable
 from egrl.methods.profile_model.contract import Belief, ProfileModel, ProfileModelConfig
 from egrl.methods.profile_model.data import Measured
@@ -71,10 +72,11 @@ def profile_model_of(problem: Problem, config: ProfileModelConfig) -> ProfileMod
     return TermsModel(problem.parts, problem.parts.terms, len(problem.space.nodes), config)
 
 
-class ProfileModelMember(Member):
+class ProfileModelMember(Learner):
     """See the module."""
 
     name = PROFILE_MODEL
+    rounds: RoundShare
 
     def __init__(self, context: Context, model: ProfileModel, first: int) -> None:
         """So many random mappings are measured at first, more if rules are few."""
@@ -99,7 +101,7 @@ class ProfileModelMember(Member):
             return True
         if not self._begun and not self._context.costs.measured:
             return True
-        return self.rounds.own and self._told >= self._until and self._profiles() >= self._model.least
+        return self.rounds.is_due and self._told >= self._until and self._profiles() >= self._model.least
 
     def _profiles(self) -> int:
         """Profiles among the latest evaluations, no more than are needed to begin."""
@@ -187,7 +189,7 @@ class ProfileModelMember(Member):
         self._judged = self._told
         if len(batch) >= ENOUGH and not measured.exact and measured.count[best] < REPEATS:
             batch = np.concatenate([measured.mapping[best][None], batch])
-        self.rounds.asked(len(batch))
+        self.rounds.charge(len(batch))
         return batch
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:

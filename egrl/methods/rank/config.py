@@ -34,6 +34,18 @@ class ScoreGradientConfig:
     ] = 0.0
     longest: Annotated[float, Gt(0), Doc("length to which a gradient is cut")] = 0.3
 
+    def sigma(self, rounds: int) -> float:
+        """The noise after so many rounds."""
+        return _between(self.first_sigma, self.last_sigma, rounds / self.rounds)
+
+    def rate(self, rounds: int) -> float:
+        """The step size after so many rounds."""
+        return _between(self.first_rate, self.last_rate, rounds / self.rounds)
+
+
+def _between(first: float, last: float, done: float) -> float:
+    return float(first * (last / first) ** min(done, 1.0))
+
 
 @dataclass(frozen=True)
 class RankConfig:

@@ -24,7 +24,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from egrl.methods.rank.config import ScoreGradientConfig
 from policies.adam import Adam
 from policies.context_module import Batch
 from policies.places import Places
@@ -62,85 +61,70 @@ class Draws:
         scores: float32 [B, T, L].
         free_share: float64 [B].
         noise, free_noise: float32 [B, T, L - 1] and [B], what was added to the scores, over sigma.
+        sigma: standard deviation of what was added.
     """
 
     scores: NDArray[np.float32]
     free_share: NDArray[np.float64]
     noise: NDArray[np.float32]
     free_noise: NDArray[np.float32]
+    sigma: float
 
 
 class ScoreGradient:
     """Trains a module, round by round: `begin`, place and measure, `end`."""
 
-    def __init__(self, module: RankingModule, config: ScoreGradientConfig) -> None:
-        self.module, self.config, self.rounds = module, config, 0
-        self._adam = Adam(module.parameters(), config.first_rate)
+    def __init__(self, module: RankingModule, longest: float, input_noise: float = 0.0) -> None:
+        """`longest` and `input_noise` are those of `ScoreGradientConfig`."""
+        self.module, self.rounds = module, 0
+        self._longest, self._input_noise = longest, input_noise
+        self._adam = Adam(module.parameters(), 1.0)
         self._said: tuple[Tensor, Tensor] | None = None
 
-    @property
-    def sigma(self) -> float:
-        """Of the current round."""
-        return _between(self.config.first_sigma, self.config.last_sigma, self._done)
-
-    @property
-    def _done(self) -> float:
-        return min(self.rounds / self.config.rounds, 1.0)
-
-    def begin(self, given: Sequence[Places], samples: int, rng: np.random.Generator) -> list[Draws]:
-        """What is to be placed of each of some problems: `samples` // 2 pairs."""
+    def begin(
+        self, given: Sequence[Places], samples: int, sigma: float, rng: np.random.Generator
+    ) -> list[Draws]:
+        """What is to be placed of each of some problems: `samples` // 2 pairs, with noise of size `sigma`."""
         scores, free = self._said = self.module(self._blurred(Batch.of(given), rng))
         found, row = [], 0
         for places, own in zip(given, free.detach().numpy(), strict=True):
             shape = places.rows.shape[:2]
             end = row + shape[0] * shape[1]
             mine = scores.detach().numpy()[row:end].reshape(shape)
-            found.append(self._draws(mine, float(own), samples // 2, rng))
+            found.append(_draws(mine, float(own), samples // 2, sigma, rng))
             row = end
         return found
 
     def _blurred(self, batch: Batch, rng: np.random.Generator) -> Batch:
         """With noise on the features that a row has: a feature of 0 says that there is none."""
-        if not self.config.input_noise:
+        if not self._input_noise:
             return batch
         features = self.module.coefficients.shape[2]
         inputs = batch.inputs.clone()
         seen = inputs[:, :features]
         noise = torch.from_numpy(rng.standard_normal(seen.shape, dtype=np.float32))
-        seen += self.config.input_noise * noise * self.module.spread[:features] * (seen != 0)
+        seen += self._input_noise * noise * self.module.spread[:features] * (seen != 0)
         return replace(batch, inputs=inputs)
 
-    def _draws(self, scores: NDArray[np.float32], free: float, half: int, rng: np.random.Generator) -> Draws:
-        sigma = self.sigma
-        noise = rng.standard_normal((half, *scores.shape), dtype=np.float32)
-        free_noise = rng.standard_normal(half, dtype=np.float32)
-        noise, free_noise = np.concatenate([noise, -noise]), np.concatenate([free_noise, -free_noise])
-        placed = np.zeros((2 * half, len(scores), scores.shape[1] + 1), np.float32)
-        placed[:, :, 1:] = scores + np.float32(sigma) * noise
-        return Draws(placed, free_share(free + sigma * free_noise), noise, free_noise)
-
-    def end(self, draws: Sequence[Draws], losses: Sequence[NDArray[np.float64]]) -> float:
-        """Take a step by what was measured of each problem's mappings, float64 [B]. Returns the gradient's length."""
+    def end(
+        self, draws: Sequence[Draws], losses: Sequence[NDArray[np.float64]], learning_rate: float
+    ) -> float:
+        """Take a step by the losses of each problem's mappings, float64 [B]. Returns the gradient's length."""
         assert self._said is not None
         scores, free = self._said
         slopes, free_slopes = zip(
-            *(self._slopes(own, loss) for own, loss in zip(draws, losses, strict=True)), strict=True
+            *(_slopes(own, loss) for own, loss in zip(draws, losses, strict=True)), strict=True
         )
         surrogate = (scores * torch.from_numpy(np.concatenate([s.reshape(-1) for s in slopes]))).sum()
         surrogate = surrogate + (free * torch.tensor(free_slopes, dtype=torch.float32)).sum()
-        self._adam.learning_rate = _between(self.config.first_rate, self.config.last_rate, self._done)
+        self._adam.learning_rate = learning_rate
         self._adam.zero_grad()
         (surrogate / len(draws)).backward()  # type: ignore[no-untyped-call]
-        length = nn.utils.clip_grad_norm_(self.module.parameters(), self.config.longest)
+        length = nn.utils.clip_grad_norm_(self.module.parameters(), self._longest)
         self._adam.step()
         self._said = None
         self.rounds += 1
         return float(length)
-
-    def _slopes(self, draws: Draws, losses: NDArray[np.float64]) -> tuple[NDArray[np.float32], float]:
-        """Estimated slopes of the loss with regard to the scores [T, L - 1] and to the weight of `free`."""
-        centred = ((losses - losses.mean()) / (len(losses) * self.sigma)).astype(np.float32)
-        return np.tensordot(centred, draws.noise, axes=1), float(centred @ draws.free_noise)
 
     def state_dict(self) -> dict[str, Any]:
         """Between two rounds: weights and buffers, and what Adam keeps."""
@@ -157,5 +141,18 @@ class ScoreGradient:
         self.rounds = int(state["rounds"])
 
 
-def _between(first: float, last: float, done: float) -> float:
-    return float(first * (last / first) ** done)
+def _draws(
+    scores: NDArray[np.float32], free: float, half: int, sigma: float, rng: np.random.Generator
+) -> Draws:
+    noise = rng.standard_normal((half, *scores.shape), dtype=np.float32)
+    free_noise = rng.standard_normal(half, dtype=np.float32)
+    noise, free_noise = np.concatenate([noise, -noise]), np.concatenate([free_noise, -free_noise])
+    placed = np.zeros((2 * half, len(scores), scores.shape[1] + 1), np.float32)
+    placed[:, :, 1:] = scores + np.float32(sigma) * noise
+    return Draws(placed, free_share(free + sigma * free_noise), noise, free_noise, sigma)
+
+
+def _slopes(draws: Draws, losses: NDArray[np.float64]) -> tuple[NDArray[np.float32], float]:
+    """Estimated slopes of the loss with regard to the scores [T, L - 1] and to the weight of `free`."""
+    centred = ((losses - losses.mean()) / (len(losses) * draws.sigma)).astype(np.float32)
+    return np.tensordot(centred, draws.noise, axes=1), float(centred @ draws.free_noise)

@@ -66,7 +66,7 @@ class Rank(Method):
         module.see(self._places)
         if init is not None:
             module.begin_with(init, self._rankers.weight_format)
-        self._training = ScoreGradient(module, config.training)
+        self._training = ScoreGradient(module, config.training.longest, config.training.input_noise)
         self._least = np.ones(len(self._problems))  # costs over the baseline's
         self._current: _Round | None = None
         self._metrics: dict[str, float] = {}
@@ -76,14 +76,13 @@ class Rank(Method):
         rng = self._context.generator(f"rank round {self._training.rounds}")
         count = min(self._config.tasks, len(self._problems))
         chosen = np.sort(rng.choice(len(self._problems), count, replace=False)).tolist()
-        weights = self._training.module.weights()
-        return _Round(
-            chosen,
-            weights,
-            self._training.begin([self._places[k] for k in chosen], self._config.samples, rng),
-            [],
-            [],
-        )
+        training, places = self._training, [self._places[k] for k in chosen]
+        draws = training.begin(places, self._config.samples, self._sigma, rng)
+        return _Round(chosen, training.module.weights(), draws, [], [])
+
+    @property
+    def _sigma(self) -> float:
+        return self._config.training.sigma(self._training.rounds)
 
     def ask(self) -> Proposals:
         """The current round's mappings of the next problem; a new round once all of it has been told."""
@@ -116,8 +115,10 @@ class Rank(Method):
         self._metrics = {
             "deployable_speedup": float(np.exp(np.mean(np.log(np.maximum(current.own, 1e-9))))),
             "loss": float(np.mean(current.losses)),
-            "sigma": self._training.sigma,
-            "estimate_norm": self._training.end(current.draws, current.losses),
+            "sigma": self._sigma,
+            "estimate_norm": self._training.end(
+                current.draws, current.losses, self._config.training.rate(self._training.rounds)
+            ),
         }
 
     def metrics(self) -> Mapping[str, float]:

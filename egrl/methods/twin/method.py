@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from egrl.core.archive import START, Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
-from egrl.methods.portfolio import TWIN, Member, RoundShare
+from egrl.methods.learner import Learner
+from egrl.methods.manager import TWIN, RoundShare
 from egrl.methods.twin.data import averaged
 from egrl.methods.twin.proposer import TOP, Proposer, TwinConfig, unique_rows
 from hwsim.family import HasFamily
@@ -100,10 +101,11 @@ SETTINGS = TwinConfig()
 """Of the member."""
 
 
-class TwinMember(Member):
+class TwinMember(Learner):
     """See the module."""
 
     name = TWIN
+    rounds: RoundShare
     ahead = 1
 
     def __init__(self, context: Context) -> None:
@@ -124,7 +126,7 @@ class TwinMember(Member):
         sources = self._context.archive.sources(judged.tickets).tolist()
         self.rounds.count(sources, judged.good.tolist())
         if in_turn:  # else it only filled the time in which a round of the others was measured
-            self.rounds.asked(len(mapping))
+            self.rounds.charge(len(mapping))
         return proposals(mapping, TWIN)
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:

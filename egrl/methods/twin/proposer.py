@@ -22,7 +22,7 @@ from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from egrl.methods.portfolio import Credit
+from egrl.methods.manager import Credit
 from egrl.methods.twin.data import closeness, gather
 from egrl.methods.twin.inference import Beliefs, Posterior, Scales, fit
 from hwsim.family import Family, Limits, Model

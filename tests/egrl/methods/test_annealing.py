@@ -11,7 +11,7 @@ from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
-from egrl.methods.egrl.parts import Parts, first_population
+from egrl.methods.egrl.parts import Parts, decisions_of
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Status
 from policies.network import NetworkConfig
@@ -94,9 +94,9 @@ def test_it_draws_from_the_moves_of_the_population_which_know_sizes():
     problem = PROBLEMS["nnpi"]()
     context = Context([problem], Archive([problem]), 0, [None], None, 1)
     parts = Parts(NetworkConfig(), EvolutionConfig(boltzmann_fraction=1.0), None)
-    population = first_population(context, parts, parts.evolution, np.random.default_rng(0), None)
     here = sample_uniformly(problem, np.zeros(1, np.uint64))[0]
-    of_annealing, of_population = annealing(problem)._moves, population.decisions.moves
+    of_annealing = annealing(problem)._moves
+    of_population = decisions_of(context, parts, parts.evolution).moves
     blind = Moves(problem.space.num_choices, problem.space.live)
     otherwise = 0
     for seed in range(50):

@@ -15,10 +15,9 @@ from egrl.core.archive import START, Archive, proposals
 from egrl.core.contracts import GENERATION
 from egrl.core.method import Context
 from egrl.methods import find_method
-from egrl.methods.es import Es, EsConfig
+from egrl.methods.es import Es, EsConfig, centred_ranks, estimate
 from hwsim.problem import Evaluation, Mapping16, Status
 from policies.store import load_policy, save_policy
-from population.walk import centred_ranks, estimate
 from toys import ToyRagged
 from workloads.errors import InputError
 
@@ -93,9 +92,9 @@ def test_rewards_that_are_all_equal_or_all_failed_move_nothing():
     assert not estimate(np.ones(6), noise, 0.1).any()
     assert not estimate(np.full(6, np.nan), noise, 0.1).any()
     method = build()
-    before = method.state_dict()["walk"]["centre"].copy()
+    before = method.state_dict()["centre"].copy()
     play(method, 3, failing=True)
-    np.testing.assert_array_equal(method.state_dict()["walk"]["centre"], before)
+    np.testing.assert_array_equal(method.state_dict()["centre"], before)
 
 
 def test_a_round_and_the_start_are_a_generation_and_then_the_mean_begins_each():
@@ -131,7 +130,7 @@ def test_its_policy_is_the_mean_and_another_run_begins_with_it(tmp_path: Path):
     assert stored is not None
     save_policy(tmp_path / "p.safetensors", stored.weights, stored.metadata)
     again = build(init=load_policy(tmp_path / "p.safetensors"))
-    np.testing.assert_array_equal(again.state_dict()["walk"]["centre"], method.state_dict()["walk"]["centre"])
+    np.testing.assert_array_equal(again.state_dict()["centre"], method.state_dict()["centre"])
 
 
 def test_a_policy_of_another_shape_is_refused(tmp_path: Path):

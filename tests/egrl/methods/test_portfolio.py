@@ -15,7 +15,9 @@ from egrl.core.archive import START, Archive, Proposals, proposals
 from egrl.core.method import Context, Method
 from egrl.methods import find_method
 from egrl.methods.egrl.algorithm2 import Algorithm2
-from egrl.methods.portfolio import Entrant, Member, Portfolio, RoundShare
+from egrl.methods.learner import Learner
+from egrl.methods.manager import RoundShare
+from egrl.methods.portfolio import Entrant, Portfolio
 from egrl.runs.summary import sentence
 from hwsim.problem import Evaluation
 from subjects import SMALL
@@ -54,7 +56,7 @@ class Core(Noting, Method):
         self.told = list(state["told"])
 
 
-class Scripted(Noting, Member):
+class Scripted(Noting, Learner):
     """Answers as its script says: so many rows, 0 for nothing to propose, "" for a thought that goes on."""
 
     def __init__(self, name: str, script: Sequence[int | str], first: int, ahead: int = 0) -> None:
@@ -65,7 +67,7 @@ class Scripted(Noting, Member):
     def ask(self) -> Proposals:
         answer = self.script.pop(0)
         self.phase = "thinking" if answer == "" else ""
-        self.rounds.asked(answer or 0)
+        self.rounds.charge(answer or 0)
         return rows(answer or 0, self.name)
 
     def state_dict(self) -> dict[str, Any]:
@@ -124,16 +126,15 @@ def test_while_the_cores_round_is_measured_the_last_member_fills_in():
     assert (both.phase, both.ahead) == ("thinking", 1)
 
 
-def test_shares_are_those_of_the_evaluations_and_a_state_goes_on():
+def test_a_state_goes_on():
     one = portfolio(Scripted("a", [16, 8, 8], 3), Scripted("b", [4, 4], 4))
     other = portfolio(Scripted("a", [], 0), Scripted("b", [], 0))
     batch = one.ask()
-    assert not one.shares()
     other.load_state_dict(one.state_dict())
     for both in (one, other):
         both.tell(batch, measured(batch))
     assert one.state_dict() == other.state_dict()
-    assert one.shares() == other.shares() == {"a": 1.0, "b": 0.0, "core": 0.0}
+    assert dict(one.composition().kinds) == {"a": "a", "b": "b"}
     assert one.ask().source[0] == other.ask().source[0] == "b"
 
 
@@ -142,18 +143,28 @@ def test_the_papers_settings_are_algorithm_2_alone():
     context = Context([PROBLEM], Archive([PROBLEM]), 0, [None])
     paper = definition.build(context, typed_tables.build(definition.config, definition.paper, "test"))
     assert isinstance(paper, Algorithm2)
-    assert not paper.shares()
     assert isinstance(definition.build(context, definition.config()), Portfolio)
 
 
 @pytest.mark.slow
 def test_a_run_says_who_its_members_are_and_what_they_made(capsys):
-    found = egrl.search("alexnet", method="egrl", evals=42, quiet=True, settings=SMALL_EGRL)
-    members = found.summary["members"]
-    assert list(members) == ["profile_model", "population and learner"]
-    assert sum(members.values()) == pytest.approx(1, abs=1e-3)
-    assert "shares of the evaluations: profile model" in sentence(found.summary, "")
-    alone = egrl.search("alexnet", method="egrl", evals=2, quiet=True, settings=SMALL_EGRL, preset="paper")
+    found = egrl.search("alexnet", method="egrl", evals=126, quiet=True, settings=SMALL_EGRL).summary
+    members = {member["name"]: member for member in found["members"]}
+    kinds = {name: member["kind"] for name, member in members.items()}
+    assert kinds == {
+        "network": "graph_unet", "boltzmann": "boltzmann", "sac": "sac", "profile_model": "profile_model",
+    }  # fmt: skip
+    assert sum(member["evaluations"] for member in members.values()) == 125  # and the start
+    near = [m["first_near_best"] for m in members.values() if m["first_near_best"] is not None]
+    assert near
+    assert max(m["best_speedup"] for m in members.values()) == pytest.approx(
+        found["best"]["speedup"], rel=1e-3
+    )
+    text = sentence(found, "")
+    assert "evaluations: networks" in text
+    assert f"evaluation {min(near) + 1}" in text
+    assert "of SAC's networks migrated" in text
+    alone = egrl.search("alexnet", method="random", evals=2, quiet=True)
     assert "members" not in alone.summary
     assert main(["list", "methods"]) == 0
     assert "profile model: learns what every part of a cost takes" in capsys.readouterr().out

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import egrl
-from egrl.methods.portfolio import Credit
+from egrl.methods.manager import Credit
 from egrl.methods.twin.data import MOST, gather, thin
 from egrl.methods.twin.inference import Beliefs, Inference, Posterior, Scales, fit
 from egrl.methods.twin.proposer import SOURCES, Proposer, TwinConfig

@@ -158,7 +158,7 @@ def test_rounds_are_shared_out_by_what_they_earn_and_nobody_starves(best, low, h
             batch = proposals(member.ask().mapping, "twin")
         else:
             batch = proposals(np.zeros((21, *problem.space.shape), np.int16), "network")
-            member.rounds.waited(len(batch))
+            member.rounds.credit_others(len(batch))
         batch = batch.numbered(len(archive))
         archive.append(batch, problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64)))
         rows[str(batch.source[0])] += len(batch)
@@ -184,7 +184,7 @@ def test_it_lives_with_a_board_on_which_everything_fails():
         context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "profile_model.use": "off"}, "test")
     )
     search(method, context, Dead([problem]), Budget(150, None), Memory())
-    assert set(context.archive.sources(slice(None))) == {"twin", "network", "boltzmann", "learner"}
+    assert set(context.archive.sources(slice(None))) == {"twin", "network", "boltzmann", "sac"}
     assert method.champion(0) is None
 
 

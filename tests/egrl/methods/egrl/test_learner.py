@@ -33,7 +33,7 @@ def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_tha
     status = np.array([Status.OK] * 4 + [Status.FAILED, Status.OK], dtype=evaluation.status.dtype)
     evaluation = type(evaluation)(**{**vars(evaluation), "reward": reward, "status": status})
     archive.append(rows, evaluation)
-    method._learner.add(np.arange(6), evaluation.usable)
+    method._learner.observe(rows, evaluation)
     better = replace(evaluation, reward=np.full(6, 3.0))
     archive.append(replace(rows, ticket=np.arange(6, 12)), better)  # measured, and not told yet
     best = archive.mappings(np.array([1, 2]))  # equal rewards count once, and a failure not at all
@@ -113,7 +113,7 @@ def test_a_learner_that_shares_no_replay_learns_from_its_own_rollouts_alone(shar
     settings = {"learner.gradient_steps": 1.0, "learner.shared": shared}
     made, archive, _ = batches_of_a_run(monkeypatch, settings)
     tickets = np.arange(len(archive))
-    own = {row.tobytes() for row in archive.mappings(tickets[archive.sources(tickets) == "learner"])}
+    own = {row.tobytes() for row in archive.mappings(tickets[archive.sources(tickets) == "sac"])}
     learned = {row.tobytes() for batch in made for row in batch.action.astype(np.int16)}
     assert 0 < len(own) < len(archive) / 2
     assert learned

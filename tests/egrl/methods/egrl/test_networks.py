@@ -73,7 +73,7 @@ def test_a_saved_policy_places_another_workload_and_begins_a_search(tmp_path):
 
 def test_a_network_that_is_none_is_refused_before_a_folder_is_made(tmp_path):
     for name, words in (
-        ("gta", "expected one of auto, linear, context, mlp, graph_unet, .* found 'gta'; did you mean gat"),
+        ("gta", "expected one of linear, context, mlp, graph_unet, .* found 'gta'; did you mean gat"),
         ("nonesuch_nets:A", "--set method.network.name=nonesuch_nets:A: expected a module nonesuch_nets"),
     ):
         with pytest.raises(InputError, match=words):

@@ -66,7 +66,7 @@ def test_it_takes_turns_where_evaluations_have_profiles_and_not_with_the_papers_
     toy = ToyRagged()
     found = egrl.search(toy, method="egrl", gens=1, settings=TABLE)
     assert "profile_model_share" not in found.history
-    assert "members" not in found.summary
+    assert "profile_model" not in {member["name"] for member in found.summary["members"]}
 
 
 def report(member: ProfileModelMember, batch: Proposals) -> None:

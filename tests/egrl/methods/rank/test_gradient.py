@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from egrl.methods.rank.config import ScoreGradientConfig
-from egrl.methods.rank.gradient import ScoreGradient
+from egrl.methods.rank.gradient import ScoreGradient, _draws, _slopes
 from policies.context_module import Batch
 from policies.network import NetworkConfig
 from policies.places import Places
@@ -57,20 +57,20 @@ def trained(tasks: list[Wanted], seed: int, config: ScoreGradientConfig, samples
     torch.manual_seed(seed)
     module, rng = RankingModule(NAMES, HEADS, CONTEXT), np.random.default_rng(seed)
     module.see([own.places for own in tasks])
-    training = ScoreGradient(module, config)
-    for _ in range(config.rounds):
-        draws = training.begin([own.places for own in tasks], samples, rng)
-        training.end(draws, [t.losses(d.scores, d.free_share) for t, d in zip(tasks, draws, strict=True)])
+    training = ScoreGradient(module, config.longest)
+    for k in range(config.rounds):
+        draws = training.begin([own.places for own in tasks], samples, config.sigma(k), rng)
+        losses = [t.losses(d.scores, d.free_share) for t, d in zip(tasks, draws, strict=True)]
+        training.end(draws, losses, config.rate(k))
     return module
 
 
 def test_the_estimated_slope_of_a_loss_is_its_slope():
     """Of the smoothed squared distance the slope is 2 (s - wanted) / size, whatever sigma is."""
     given, rng = task(0, 3), np.random.default_rng(1)
-    training = ScoreGradient(RankingModule(NAMES, HEADS, CONTEXT), ScoreGradientConfig())
     scores = rng.normal(size=given.wanted.shape).astype(np.float32)
-    draws = [training._draws(scores, 0.0, 32, rng) for _ in range(300)]
-    found = np.mean([training._slopes(d, given.losses(d.scores, d.free_share))[0] for d in draws], axis=0)
+    draws = [_draws(scores, 0.0, 32, 0.4, rng) for _ in range(300)]
+    found = np.mean([_slopes(d, given.losses(d.scores, d.free_share))[0] for d in draws], axis=0)
     np.testing.assert_allclose(found, 2 * (scores - given.wanted) / scores.size, atol=0.06)
 
 
