@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from egrl.core.contracts import BUDGETS, REQUESTS, Budget
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, serves_all
-from egrl.measure.config import Function
+from egrl.measure.config import EvaluatorConfig, Function
 from egrl.measure.config import name_of as name_of_evaluator
 from egrl.methods import METHODS
 from egrl.problems import build_problem, find_problem, with_baseline_of
@@ -23,6 +23,7 @@ from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import AUTO, DEFAULT, RunOptions, resolve, words_of_requests
 from egrl.runs.run import Run, prepare, reopen
 from egrl.runs.text import clock_text, counted
+from hwsim.paired import confirmable
 from hwsim.problem import About
 from hwsim.space import Space
 from workloads.errors import InputError, Notice
@@ -188,6 +189,19 @@ def measure_baseline(run: Run, boards: BoardExecutor, given: Mapping[str, Any], 
         progress.note(f"no budget is given: {budget}", quiet)
     progress.note(f"measuring the baseline with {options.evaluator}", quiet)
     boards.measure_baseline(lambda seconds: say_time(run, seconds, quiet))
+    say_confirmable(boards.config, boards.noise, quiet)
+
+
+def say_confirmable(config: EvaluatorConfig, noise: float, quiet: bool) -> None:
+    """Note how small a gain the comparison at the end can tell from none, under the noise of the baseline."""
+    if noise and config.contenders:
+        least = confirmable(noise, config.comparisons)
+        times = counted(config.comparisons, "time")
+        progress.note(
+            f"the noise is {noise:.2%}: the best and the baseline, measured {times} each at the end, are told apart by"
+            f" {least:.2%} or more",
+            quiet,
+        )
 
 
 def say_time(run: Run, request_s: float, quiet: bool) -> None:

@@ -31,7 +31,14 @@ from egrl.core.mapping_file import names_of
 from egrl.measure.board import Board, ProfileReader, ReadProfile, no_profile, quoted
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
-from egrl.measure.retrying_board import GivenUp, RetryingBoard, baseline_record, best_before, measured_row
+from egrl.measure.retrying_board import (
+    GivenUp,
+    RetryingBoard,
+    baseline_record,
+    best_before,
+    limit_s,
+    measured_row,
+)
 from hwsim.measure import Measurement, relative_noise
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 from workloads.errors import RunFailure
@@ -82,7 +89,8 @@ class BoardExecutor:
     Attributes:
         boards: a board each; `living` are those that have not been given up.
         baseline: int16 [N, H], what runs of the problem's baseline; `baseline_cost` is what it was measured to take, s.
-        noise: relative standard deviation of the baseline's measurements.
+        baseline_request: its request.
+        noise: relative standard deviation of the baseline's measurements; 0 where costs are said to be exact.
         folder: the run folder that measurements are kept in; None: they are in memory.
     """
 
@@ -113,9 +121,9 @@ class BoardExecutor:
         self._resting = False
         self._threads: list[threading.Thread] = []
         self._started, self._busy_before = time.monotonic(), 0.0
-        self._baseline_request = self.request(self.baseline)
+        self.baseline_request = self.request(self.baseline)
         self.boards = [
-            RetryingBoard(board, self._baseline_request, config, self._closed, _named(log, number))
+            RetryingBoard(board, self.baseline_request, config, self._closed, _named(log, number))
             for number, board in enumerate(boards)
         ]
         self.living = list(self.boards)
@@ -142,11 +150,11 @@ class BoardExecutor:
         record = self.measurements.get(key)
         if record is None or record.status != Status.OK:
             record = baseline_record(
-                self.boards[0], self._baseline_request, self.config, self._read_baseline, timed
+                self.boards[0], self.baseline_request, self.config, self._read_baseline, timed
             )
             self.measurements.put(key, record)
         self.baseline_cost = Measurement(record.samples_s, self.config.statistic).value
-        self.noise = relative_noise(record.samples_s)
+        self.noise = 0.0 if self.config.exact else relative_noise(record.samples_s)
 
     def follow(self, archive: Archive) -> None:
         """Judge what is slow, and what is worth another look, in this archive.
@@ -199,6 +207,10 @@ class BoardExecutor:
             self._queue.appendleft(job)
             self._lock.notify_all()
 
+    def usual_limit_s(self) -> float:
+        """What a request may take of a mapping that is about as fast as the baseline."""
+        return self._timeout_s(0.0)
+
     def _timeout_s(self, request_s: float) -> float:
         """What a request may take, the best known having taken `request_s` (0: the baseline's is taken)."""
         config = self.config
@@ -207,7 +219,7 @@ class BoardExecutor:
             request_s = 0.0 if baseline is None else baseline.request_s
         if not request_s:  # seconds that a caller reported do not say how long a request takes
             return config.timeout_s
-        return min(config.timeout_s, max(config.timeout_floor_s, config.timeout_factor * request_s))
+        return limit_s(config, request_s)
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
         """Rows measured since the last call. RunFailure where no board is left, or the disk refuses."""

@@ -19,14 +19,17 @@ from egrl.report.searching import curves, is_short, searching, settings
 from egrl.runs.past_run import MADE_OVER, PastRun
 from egrl.runs.simplified import KEEP, SHARES, Simplified, percent, simplify
 from egrl.runs.text import (
+    NOT_CONFIRMED,
     SECONDS,
     about_of,
     advice,
     baseline_text,
+    confirmed,
     cost_text,
     counted,
     distance,
     rule_text,
+    unconfirmed_text,
     verdict,
 )
 from hwsim.capabilities import HasPlacement
@@ -101,7 +104,9 @@ def _with_model(changes: Sequence[Section], says: str) -> list[Section]:
 def headline_of(summary: Mapping[str, Any]) -> str:
     """The speedup, as one number; "nothing valid" where there is none."""
     best = summary["best"]
-    return "nothing valid" if best is None else f"{best['speedup']:.4f}x"
+    if best is None:
+        return "nothing valid"
+    return f"{best['speedup']:.4f}x" + ("" if confirmed(summary) else f" ({NOT_CONFIRMED})")
 
 
 def sentence_of(summary: Mapping[str, Any]) -> str:
@@ -115,6 +120,7 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
     said = [
         f"the speedup is over {baseline_text(about_of(summary), baseline.get('rule', ''))}",
         "" if interval is None else f"its 95% interval is {interval[0]:.4f}x to {interval[1]:.4f}x",
+        unconfirmed_text(summary),
         _costs(summary),
         distance(summary.get("gap")),
         verdict(summary),

@@ -32,6 +32,7 @@ from egrl.runs.text import (
     baseline_table,
     baseline_text,
     compared,
+    confirmed,
     cost_text,
     counted,
     distance,
@@ -40,7 +41,9 @@ from egrl.runs.text import (
     reward_up,
     rule_text,
     shares_of,
+    sureness,
     table_of,
+    unconfirmed_text,
     verdict,
 )
 from hwsim.capabilities import HasBound, HasPlacement
@@ -86,6 +89,7 @@ class _Sooner(TypedDict):
 
 
 class _Evaluator(TypedDict):
+    confirmed: NotRequired[bool]
     speedup_interval: NotRequired[Annotated[list[Number], Len(2, 2)] | None]
 
 
@@ -282,6 +286,7 @@ def named_before(run: Path, evaluations: int, budget: Mapping[str, Any]) -> dict
         return None
     found = read_summary(run)
     named = found.get("complete") is True and "evaluator" in found
+    named = named and (found["best"] is None or confirmed(found))
     return found if named and (found["evaluations"], found.get("budget")) == (evaluations, budget) else None
 
 
@@ -294,10 +299,11 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     unit = best.get("unit", "s")
     kept = BASELINE_LAYOUT if (Path(folder) / BASELINE_LAYOUT).is_file() else ""
     costs = f"{cost_text(best['cost'], unit, 1)} instead of {cost_text(baseline['cost'], unit, 1)}"
+    said = compared(best["speedup"], baseline_text(about, baseline.get("rule", "")), unit)
     lines = [
-        f"{head} {compared(best['speedup'], baseline_text(about, baseline.get('rule', '')), unit)}",
+        ", ".join(filter(None, (f"{head} {said}", sureness(summary)))),
         f"{costs}, {found_by(best)}",
-        _interval(summary),
+        unconfirmed_text(summary, folder),
         verdict(summary),
         distance(summary["gap"]),
         _reward(summary),
@@ -363,9 +369,3 @@ def _reward(summary: Mapping[str, Any]) -> str:
     if best["speedup"] < 1:
         text += " (the reward chose it; --set problem.reward=latency chooses by latency)"
     return text
-
-
-def _interval(summary: Mapping[str, Any]) -> str:
-    """How sure a measured speedup is; "" where that is not known."""
-    interval = summary.get("evaluator", {}).get("speedup_interval")
-    return "" if interval is None else f"95% interval: {interval[0]:.4f}x to {interval[1]:.4f}x"

@@ -119,7 +119,7 @@ def test_seconds_go_on_from_the_first_baseline_and_equal_a_search_in_memory():
     assert (
         found.summary["evaluator"]
         == expected.summary["evaluator"]
-        == {"command": "told:seconds", "noise": None}
+        == {"command": "told:seconds", "noise": None, "confirmed": False}
     )
     assert found.summary["best"] == expected.summary["best"]
     assert found.history["mean_speedup"].tolist() == expected.history["mean_speedup"].tolist()
@@ -438,7 +438,7 @@ def test_what_is_confirmed_holds_where_the_best_measured_was_lucky():
             true_seconds, (search.problem.baseline.mapping, found.mapping, first.mapping)
         )
         low, high = found.interval
-        assert low < found.speedup < high
+        assert low <= found.speedup <= high
         inside += low <= baseline / named <= high
         lucky.append(first.speedup * before / baseline)
         chosen.append(named / before)
@@ -463,7 +463,7 @@ def test_what_is_confirmed_stands_in_the_folder_until_more_is_told(capsys):
     assert "95% interval" in repr(found)
     summary = json.loads(Path("told/summary.json").read_text())
     assert summary["evaluator"]["speedup_interval"] == list(found.interval)
-    assert 1 <= summary["evaluator"]["contenders"] <= 3
+    assert 1 <= summary["evaluator"]["contenders"] <= 6  # three, and three more if all were odd
     assert summary["baseline"]["cost"] / summary["best"]["cost"] == pytest.approx(found.speedup)
     assert search.result().interval == found.interval
     batch = search.ask(limit=1)
