@@ -47,6 +47,7 @@ def search(
     chip: Any = "",
     out: str | Path | bool | None = None,
     resume: str | Path | None = None,
+    new_board: bool = False,
     settings: Sequence[str] = (),
     preset: str = "",
     quiet: bool = True,
@@ -68,9 +69,11 @@ def search(
         out: path of the run folder, new or empty; True: `runs/<workload>-<method>-s<seed>-<n>`, as `egrl run` does;
             default: none, the search is in memory and leaves nothing.
         resume: path of a run folder to continue, instead of a workload; default: none. Allowed with it: a larger
-            budget of the kind that the run has (gens, evals or seconds), workers, executor, ray_address,
-            checkpoint_seconds, until_gap and evaluator. Required with it: method and problem if they are MODULE:NAME,
-            and the evaluator if the run has one.
+            budget of the kind that the run has (gens, evals or seconds; requests to a board), workers, executor,
+            ray_address, checkpoint_seconds, until_gap and evaluator. Required with it: method and problem if they are
+            MODULE:NAME, and the evaluator if the run has one, which must measure the baseline as before.
+        new_board: bool, with `resume`: another board measures. What the old one measured is put aside, and the run
+            begins anew at its best mapping; default False.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
@@ -100,9 +103,10 @@ def search(
             from egrl.runs.resume import check_only
 
             check_only({"out": out, "preset": preset, **given})
-            return _resume_search(
-                reopen(resume, given, stack, tuple(settings or ())), function, quiet, on_generation, stack
-            )
+            run = reopen(resume, given, stack, tuple(settings or ()), new_board=new_board)
+            return _resume_search(run, function, quiet, on_generation, stack)
+        if new_board:
+            raise InputError("--new-board: expected --resume RUN, found none")
         if not (preset or on_generation or is_problem(workload)) and _is_left_open(given, settings):
             given["method"] = AUTO
         kept = out is not None and out is not False
@@ -135,7 +139,8 @@ def _resume_search(
             return before
         assert run.folder is not None
         boards.attach(run.folder.path)
-        boards.measure_baseline()  # after `attach`: the folder may have it
+        boards.measure_baseline()  # after `attach`: the folder has what it was
+    run.write_config()
     return conduct(run, boards, quiet, on_generation)
 
 

@@ -132,6 +132,7 @@ class Search:
                 check_only({"out": out, "preset": preset, **given})
                 run = reopen(resume, given, stack, tuple(settings or ()), external=True)
                 run.restore()
+                run.write_config()
             else:
                 run = new_run(given, workload, method, chip, settings, preset, kept)
                 if kept:

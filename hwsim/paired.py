@@ -89,6 +89,20 @@ def _error(found: Measurement, known: Noise) -> float:
     return of_median(count) * noise / math.sqrt(count)
 
 
+SURE = 2.0
+"""Half-widths of a 95 % interval beyond which two values are of different things: once in some ten thousand by luck."""
+DRIFT, ROUNDING = 0.02, 1e-6
+"""Shares by which a board may differ from itself another day, with noise and without. Assumption."""
+
+
+def is_same(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether two groups of samples in seconds may be of the same mapping on the same board."""
+    one, other, known = Measurement(tuple(before)), Measurement(tuple(after)), pooled([before, after])
+    half = student95(known.freedom) * math.hypot(_error(one, known), _error(other, known))
+    most = max(SURE * half, DRIFT if known.relative > ROUNDING else ROUNDING)
+    return abs(math.log(one.value / other.value)) <= most
+
+
 def confirmable(noise: float, rounds: int) -> float:
     """The least gain, as a share, that so many rounds of measuring in turn tell from none under that relative noise."""
     return math.expm1(Z95 * of_median(rounds) * noise * math.sqrt(2 / rounds))

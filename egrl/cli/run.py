@@ -103,6 +103,11 @@ def changes_hint(result: Result) -> str:
     "--resume",
     help="go on with this run folder (with a larger budget, say)",
 )
+@click.option(
+    "--new-board",
+    is_flag=True,
+    help="with --resume: another board measures; what the old one measured is put aside, its best mapping comes first",
+)
 @click.option("--config", "config_file", help="run this config.toml again; other flags override what it says")
 @flags.settings("problem., method. or evaluator.KEY=VALUE; `egrl list settings NAME` shows the keys")
 @click.option(
@@ -124,6 +129,7 @@ def changes_hint(result: Result) -> str:
 def command(
     out: str | None,
     resume: str | None,
+    new_board: bool,
     config_file: str | None,
     settings: Sequence[str],
     preset: str,
@@ -159,6 +165,7 @@ def command(
             workload,
             out=folder,
             resume=resume,
+            new_board=new_board,
             settings=settings,
             preset=preset,
             quiet=quiet,

@@ -98,7 +98,9 @@ def board_executor(
 ) -> BoardExecutor:
     """The executor of `--evaluator`, a board a worker; nothing is started yet. Raises InputError as `boards_of`."""
     made = boards_of(evaluator, function, workers, config)
-    return BoardExecutor(problem, made, config, Measurements(), EvaluatorLog())
+    boards = BoardExecutor(problem, made, config, Measurements(), EvaluatorLog())
+    boards.command = evaluator
+    return boards
 
 
 Samples = tuple[float, ...]

@@ -423,9 +423,14 @@ AT_THE_ENDS = ("bound_seconds", "exact_seconds")
 """Options of what comes before and after the search: the start is kept in the folder, the bound is proved anew."""
 
 
+AT_THE_END = ("contenders", "rounds", "comparisons")
+"""Settings of an evaluator that count what is measured at the end, which follow from a budget in requests."""
+
+
 def fixed_settings(resolved: RunConfig) -> dict[str, Any]:
     """Dotted key of config.toml -> value, of all that may not change when the run is resumed."""
-    free = {f"run.{name}" for name in (*RESUMABLE, *AT_THE_ENDS)} | {f"evaluator.{name}" for name in PATIENCE}
+    free = {f"run.{name}" for name in (*RESUMABLE, *AT_THE_ENDS)}
+    free |= {f"evaluator.{name}" for name in (*PATIENCE, *AT_THE_END)}
     return {
         key: value
         for key, value in typed_tables.dotted_keys(typed_tables.plain_table(resolved)).items()

@@ -168,8 +168,12 @@ def test_a_board_goes_on_with_seconds_that_were_told_over_the_same_baseline(tmp_
     with egrl.Search("alexnet", method="annealing", out="told") as search:
         tell_seconds(search, 30)
         baseline = search.baseline_cost
-    (tmp_path / "board.py").write_text(BOARD)
     command = f"{sys.executable} {tmp_path / 'board.py'}"
+    (tmp_path / "board.py").write_text(BOARD)
+    with pytest.raises(InputError, match="board that measured before, found a baseline of 1500000"):
+        egrl.search(resume="told", evaluator=command, gens=200)
+    assert 'evaluator = "told:seconds"' in Path("told/config.toml").read_text()
+    (tmp_path / "board.py").write_text(BOARD.replace("1.5", repr(baseline)))
     found = egrl.search(
         resume="told", evaluator=command, gens=200, on_generation=lambda row: row["generation"] == 3
     )
