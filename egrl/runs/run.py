@@ -19,8 +19,9 @@ from egrl.core.loop import FromRules, SearchState
 from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.measure import local
+from egrl.measure.apart import sheltered
 from egrl.methods import find_method
-from egrl.problems import build_problem
+from egrl.problems import KIND, build_problem
 from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions, fixed_settings
@@ -109,6 +110,8 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         refused = f"--method {options.method} cannot serve problem {problem.about.name}: {reason}"
         raise InputError(f"{refused}; --method annealing serves every problem")
     gap.check(options, problem)
+    if KIND.refers(options.problem):
+        problem = sheltered(problem)  # the user's own code, of which a mapping may end the process
     init: StoredPolicy | None = None
     if options.init and not definition.takes_policy:
         raise InputError(f"--init: expected a method with a policy to begin with, found {options.method}")
