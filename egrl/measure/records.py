@@ -130,6 +130,19 @@ def _entry(key: str, record: Record) -> dict[str, Any]:
     }
 
 
+def kept_samples(folder: Path, key: str) -> tuple[float, ...]:
+    """The latencies of a mapping, by its digest, that a run folder keeps; none where it has none.
+
+    InputError where the file cannot be read.
+    """
+    path, found = folder / FILE, Measurements()
+    for line in read_bytes(path, "the measurements of the run").splitlines() if path.exists() else ():
+        if (entry := _object(line)) is not None:
+            found._read(entry)
+    record = found.get(key)
+    return () if record is None else record.samples_s
+
+
 class BoardFile:
     """Which board measured a run, in RUN/board.json: its command, and what it calls itself, if it does.
 

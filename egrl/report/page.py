@@ -17,7 +17,7 @@ from egrl.report.changes import GAINED, gained, memory, nodes
 from egrl.report.explaining import explaining, table
 from egrl.report.searching import curves, is_short, searching, settings
 from egrl.runs.past_run import MADE_OVER, PastRun
-from egrl.runs.simplified import KEEP, SHARES, Simplified, percent, simplify
+from egrl.runs.simplified import SHARES, Simplified, percent, quick, simplify
 from egrl.runs.text import (
     NOT_CONFIRMED,
     SECONDS,
@@ -33,7 +33,6 @@ from egrl.runs.text import (
     verdict,
 )
 from hwsim.capabilities import HasPlacement
-from hwsim.fewest import evaluations
 from hwsim.nearest import unsuitable
 from hwsim.problem import About, Mapping16, Problem
 from hwsim.sections import Bars, Cell, HasSections, Line, Lines, MemoryMaps, Section, Table
@@ -77,7 +76,7 @@ def sections(run: PastRun) -> list[Section]:
         explained = explaining(run, best)
         problem = explained.problem
         found += _with_model(gained(problem, best), explained.says)
-        found += fewest(problem, best)
+        found += fewest(problem, best) if explained.holds else []
         if isinstance(problem, HasSections):
             found += problem.sections(best)
         found += table(run, best)
@@ -277,16 +276,14 @@ def _texts(sections: Sequence[Section]) -> Iterator[str]:
                 yield from {each.memory for each in section.maps}
 
 
-EVALS = 8
-"""Of the evaluations of `egrl simplify` one in so many: about a second."""
 CHANGES = "Changes, best first"
 
 
 def fewest(problem: Problem, best: Mapping16) -> list[Section]:
-    """The gain against the number of changes, and those that keep `KEEP` of it; nothing if nothing is gained."""
+    """The gain against the number of changes, and those of `egrl simplify`; nothing if nothing is gained."""
     if unsuitable(problem) or problem.judge(best):
         return []
-    found = simplify(problem, best, KEEP, max(evaluations(problem) // EVALS, 1))
+    found = simplify(problem, best, None, quick(problem))
     return [_curve(found), _changes(found)] if found.gains else []
 
 

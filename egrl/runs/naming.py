@@ -192,7 +192,7 @@ def choose(boards: BoardExecutor, archive: Archive) -> Named | None:
     known = () if before is None else before.samples_s
     for board in list(boards.living):
         naming = _Naming(
-            lambda mapping, board=board: _sampler(boards, board, mapping),  # type: ignore[misc]
+            lambda mapping, board=board: sampler_of(boards, board, mapping),  # type: ignore[misc]
             boards.baseline,
             archive,
             boards.config,
@@ -206,7 +206,7 @@ def choose(boards: BoardExecutor, archive: Archive) -> Named | None:
     return None
 
 
-def _sampler(boards: BoardExecutor, board: RetryingBoard, mapping: Mapping16) -> Callable[[], float]:
+def sampler_of(boards: BoardExecutor, board: RetryingBoard, mapping: Mapping16) -> Callable[[], float]:
     own = np.array_equal(mapping, boards.baseline)
     request, config = boards.baseline_request if own else boards.request(mapping), boards.config
     limit_s = boards.usual_limit_s()
