@@ -5,6 +5,7 @@ exact, what may be the best is measured again:
 
     a race        the contenders in turn; if the fastest of them is slower now than its search and the noise allow, its
                   first answer was odd: it counts no more, and the next ones race, `HEATS` times at most
+                  of those that are level the one with the fewest changes wins
     a comparison  the winner alternating with the baseline: only this counts, since the winner's luck had no part in it
 
 What can no longer be measured drops out. What fails is tried again as often as anything else (`RetryingBoard.ask`), and
@@ -30,7 +31,7 @@ from egrl.measure.evaluator import checked
 from egrl.measure.records import digest
 from egrl.measure.retrying_board import GivenUp, RetryingBoard
 from hwsim.measure import Z95, Measurement, Practice, interleave, relative_noise
-from hwsim.paired import Noise, paired_interval, pooled, student95
+from hwsim.paired import Noise, is_same, paired_interval, pooled, student95
 from hwsim.problem import Mapping16, Problem, Status
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ QUIET_ROUNDS = 2
 LEAST_COMPARISONS = 5
 LEAST_REACH = 1e-6
 """A share of the cost below which no difference is odd: what times are rounded to."""
+LEVEL = 0.005
+"""Mappings whose times in a race differ by less than this share are equally good: the fewest changes decide."""
 HEATS = 3
 """So often somebody is named, if the first answers of those before were odd."""
 
@@ -60,6 +63,8 @@ class Named:
             one measurement where the best is the baseline's mapping.
         contenders: how many mappings were measured again to choose it.
         noise: of all that was measured more than once.
+        level: how many of these are not told apart from it.
+        drift: by which share the baseline takes longer than at the start; 0 where that may be noise.
     """
 
     ticket: int
@@ -68,6 +73,8 @@ class Named:
     baseline: Measurement
     contenders: int
     noise: Noise
+    level: int = 0
+    drift: float = 0.0
 
     @property
     def speedup(self) -> float:
@@ -88,6 +95,8 @@ class Named:
             "contenders": self.contenders,
             "confirmed": True,
             "speedup_interval": list(self.interval),
+            "level": self.level,
+            "drift": self.drift,
         }
 
 
@@ -113,6 +122,7 @@ class _Naming:
         self._groups: list[Sequence[float]] = []
         self._raced: list[int] = []
         self._left = config.contenders * config.rounds + 2 * config.comparisons
+        self._races: dict[str, Measurement] = {}
         self.anew: dict[str, float] = {}
 
     def name(self) -> Named | None:
@@ -125,10 +135,27 @@ class _Naming:
             self._race(fresh)
             if any(not self._odd(ticket) for ticket in self._raced):
                 break
-        for ticket in sorted(self._raced, key=self._worth):
+        for ticket in self._in_order():
             if math.isfinite(self._worth(ticket)) and (found := self._compare(ticket)) is not None:
                 return found
         return None
+
+    def _in_order(self) -> list[int]:
+        """Who raced, the fastest first; before all of those within `LEVEL` of it the one with the fewest changes."""
+        order = sorted(self._raced, key=self._worth)
+        alike = [ticket for ticket in order if self._worth(ticket) <= (1 + LEVEL) * self._worth(order[0])]
+        first = min(alike, key=self._changes, default=None)
+        return order if first is None else [first, *(ticket for ticket in order if ticket != first)]
+
+    def _changes(self, ticket: int) -> int:
+        return int((self._mapping(ticket) != self._baseline).sum())
+
+    def _level(self, ticket: int, noise: Noise) -> int:
+        """How many others that raced are not told apart from a mapping by their races."""
+        own = self._races[self._key(ticket)]
+        others = [self._races[self._key(other)] for other in self._raced if other != ticket]
+        apart = [paired_interval(own, each, noise) for each in others if math.isfinite(each.value)]
+        return sum(low <= 1 <= high for low, high in apart)
 
     def _mapping(self, ticket: int) -> Mapping16:
         return self._archive.mappings(np.array([ticket]))[0]
@@ -154,6 +181,7 @@ class _Naming:
         found = interleave([self._sampler(mapping) for mapping in mappings], race, self._noise)
         for mapping, measured in zip(mappings, found, strict=True):
             self._keep(mapping, measured)
+            self._races[digest(mapping)] = measured
         self._raced += tickets
 
     def _compare(self, ticket: int) -> Named | None:
@@ -172,8 +200,12 @@ class _Naming:
         self._keep(mapping, best)
         if not math.isfinite(best.value):
             return None
-        noise = pooled([*self._groups, [*self._before, *reference.samples]])
-        return Named(ticket, mapping, best, reference, raced, noise)
+        same = is_same(self._before, reference.samples)
+        groups = [[*self._before, *reference.samples]] if same else [self._before, reference.samples]
+        noise = pooled([*self._groups, *groups])
+        before = Measurement(tuple(self._before), config.statistic).value
+        drift = 0.0 if same else reference.value / before - 1
+        return Named(ticket, mapping, best, reference, raced, noise, self._level(ticket, noise), drift)
 
     def _keep(self, mapping: Mapping16, measured: Measurement) -> None:
         self.anew[digest(mapping)] = measured.value

@@ -31,6 +31,7 @@ from egrl.runs.text import (
     advice,
     baseline_table,
     baseline_text,
+    board_remarks,
     compared,
     confirmed,
     cost_text,
@@ -90,6 +91,8 @@ class _Sooner(TypedDict):
 
 class _Evaluator(TypedDict):
     confirmed: NotRequired[bool]
+    level: NotRequired[Count]
+    drift: NotRequired[Number]
     speedup_interval: NotRequired[Annotated[list[Number], Len(2, 2)] | None]
 
 
@@ -304,6 +307,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
         ", ".join(filter(None, (f"{head} {said}", sureness(summary)))),
         f"{costs}, {found_by(best)}",
         unconfirmed_text(summary, folder),
+        *board_remarks(summary),
         verdict(summary),
         distance(summary["gap"]),
         _reward(summary),

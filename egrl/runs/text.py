@@ -122,6 +122,19 @@ def unconfirmed_text(summary: Mapping[str, Any], run: str = "RUN") -> str:
     return f"{NOT_CONFIRMED}: one measurement, which may be luck; egrl run --resume {run} measures it again"
 
 
+def board_remarks(summary: Mapping[str, Any]) -> list[str]:
+    """What a board's run has to say of its end: mappings that are not told apart, and a board that has changed."""
+    table, found = summary.get("evaluator") or {}, list[str]()
+    if level := table.get("level"):
+        found.append(
+            f"not told apart from {counted(level, 'other mapping')}; of those within 0.5 % it has the fewest changes"
+        )
+    if drift := table.get("drift"):
+        longer = f"{abs(drift):.1%} {'longer' if drift > 0 else 'shorter'}"
+        found.append(f"the board has changed: the baseline took {longer} at the end than at the start")
+    return found
+
+
 def advice(summary: Mapping[str, Any], layout: str = "") -> str:
     """What to do if the best that was found is not surely better than the baseline; "" if it is, or nothing ran.
 

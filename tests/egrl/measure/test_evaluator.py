@@ -395,6 +395,41 @@ def test_what_cannot_be_confirmed_is_said_not_to_be_until_the_run_goes_on(tmp_pa
     assert ", not confirmed" not in sentence(again.summary, str(path))
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_a_board_that_becomes_slower_for_good_is_remarked_and_the_speedup_holds(tmp_path, noise):
+    asked, rng = [], np.random.default_rng(5)
+
+    def board(rows) -> float:
+        asked.append(rows)
+        slower = 1.15 if len(asked) > 40 else 1.0
+        return slower * slow_sram(rows) * float(np.exp(noise * rng.standard_normal()))
+
+    with pytest.warns(UserWarning, match="--requests 100"):
+        result = api.search("alexnet", method="random", requests=100, evaluator=board, out=tmp_path / "r")
+    assert result.summary["evaluator"]["drift"] == pytest.approx(0.15, abs=0.02)
+    assert "the board has changed: the baseline took 1" in sentence(result.summary, "r")
+    assert "The board has changed" in page_of([PastRun.read(tmp_path / "r")])
+    true = slow_sram(asked[0]) / slow_sram(result.names)
+    assert result.interval[0] * (1 - 1e-9) <= true <= result.interval[1] * (1 + 1e-9)
+    assert result.interval[1] / result.interval[0] < 1.06
+
+
+def test_of_mappings_that_are_level_the_one_with_the_fewest_changes_is_named():
+    """All but the baseline are equally fast, up to a thousandth."""
+    rng = np.random.default_rng(1)
+
+    def board(rows) -> float:
+        first.append(rows)
+        return (1.0 if rows == first[0] else 0.8) * 1e-3 * float(np.exp(1e-3 * rng.standard_normal()))
+
+    first: list[object] = []
+    with pytest.warns(UserWarning, match="--requests 200"):
+        result = api.search("alexnet", method="annealing", requests=200, evaluator=board)
+    assert result.summary["evaluator"]["level"] > 0
+    assert "not told apart from" in sentence(result.summary, "r")
+    assert result.summary["evaluator"]["drift"] == 0
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_baseline_is_exactly_as_fast_as_itself(tmp_path, seed):
     rng, first = np.random.default_rng(seed), []
