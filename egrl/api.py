@@ -74,7 +74,7 @@ def search(
             MODULE:NAME, and the evaluator if the run has one, which must measure the baseline as before.
         new_board: bool, with `resume`: another board measures. What the old one measured is put aside, and the run
             begins anew at its best mapping; default False.
-        settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
+        settings: list of str, what `--set` takes, e.g. ["problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
         on_generation: called after each generation with its row of metrics, a dict; a true result ends the search.
@@ -117,8 +117,8 @@ def search(
         if kept:
             run.keep(out, stack)
         say_chosen(given, workload, run)
-        if run.problem.about.widths:
-            progress.note(run.problem.about.widths, quiet)
+        for remark in filter(None, (_chip_taken(given, workload, run), *_remarks(run.problem.about))):
+            progress.note(remark, quiet)
         if boards is not None and run.folder is not None:
             boards.attach(run.folder.path)
         return conduct(run, boards, quiet, on_generation)
@@ -218,6 +218,19 @@ def say_time(run: Run, request_s: float, quiet: bool) -> None:
         least = f"{clock_text(least_s)} at least" if least_s >= 1 else "less than a second"
         what = counted(evaluations, "evaluation")
         progress.note(f"a request takes {request_s:.2g} s: {what} take {least}", quiet)
+
+
+def _remarks(about: About) -> tuple[str, str]:
+    """What a problem says once, before the search."""
+    return about.widths, about.uncounted
+
+
+def _chip_taken(given: Mapping[str, Any], workload: Any, run: Run) -> str:
+    """Which chip costs are of, where a file of the user's comes without one; "" where a chip was given, or none is."""
+    own = isinstance(workload, str | os.PathLike) and Path(workload).is_file()
+    if not own or given.get("chip") or not run.config.run.chip:
+        return ""
+    return f"no --chip is given: costs are those of {run.config.run.chip}; `egrl chip new` makes a file of your own"
 
 
 def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:

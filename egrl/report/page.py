@@ -126,7 +126,6 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
         distance(summary.get("gap")),
         verdict(summary),
         rule_text(baseline),
-        about_of(summary).uncounted,
         advice(summary),
         f"the search took {spent}",
     ]
@@ -167,6 +166,7 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
     rows: list[list[Cell]] = []
     for run, name, speedup in zip(runs, names, speedups, strict=True):
         s = run.summary
+        name += "" if confirmed(s) or s["best"] is None else f" ({NOT_CONFIRMED})"
         found = s["best"] or {"cost": None, "source": None}
         gap = s.get("gap")
         rows.append(

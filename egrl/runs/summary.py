@@ -312,7 +312,6 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
         distance(summary["gap"]),
         _reward(summary),
         rule_text(baseline),
-        about.uncounted,
         advice(summary, kept),
         count,
         members_text(summary),

@@ -292,17 +292,21 @@ def _gain(document: Mapping[str, Any]) -> str:
 
 def _doubt(document: Mapping[str, Any]) -> str:
     """That a fitted model is off by more than what it says is gained, or can be; "" where it is not."""
-    error, bound = about_of(document).model_error, document.get("bound")
-    found = document["best"]["speedup"] - 1.0
-    if bound is not None and 0 < document["baseline"]["cost"] / bound - 1.0 < error:
+    bound = document.get("bound")
+    most = None if bound is None else document["baseline"]["cost"] / bound - 1.0
+    said = doubt(about_of(document).model_error, document["best"]["speedup"] - 1.0, most)
+    return f"but {said}" if said else ""
+
+
+def doubt(error: float, found: float, most: float | None = None) -> str:
+    """That a model with this relative error is off by more than it says is gained, or can be at `most`; "" if not."""
+    if most is not None and 0 < most < error:
         than = "can be gained"
     elif 0 < found < error:
         than = "is gained"
     else:
         return ""
-    return (
-        f"but the fitted chip file is off by {error:.2%} on mappings it was not fitted to, more than {than}"
-    )
+    return f"the fitted chip file is off by {error:.2%} on mappings it was not fitted to, more than {than}"
 
 
 def _of_the_time(best: Mapping[str, Any]) -> str:

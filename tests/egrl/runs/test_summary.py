@@ -12,7 +12,7 @@ import egrl
 from egrl.report.searching import settings
 from egrl.runs.past_run import PastRun
 from egrl.runs.summary import sentence
-from egrl.runs.text import about_of, percent_up, start_word, table_of, verdict
+from egrl.runs.text import about_of, doubt, percent_up, start_word, table_of, verdict
 from hwsim.problem import About
 
 
@@ -238,3 +238,11 @@ def test_a_run_says_what_it_was_made_with(tmp_path):
     (page,) = [s for s in settings(PastRun.read(tmp_path / "r")) if s.title == "How it was made"]
     rows = dict(page.rows)
     assert f"numpy {np.__version__}" in rows["the run was made by"]
+
+
+def test_a_fitted_file_whose_error_is_above_the_gain_is_said_to_be_so_by_all():
+    assert doubt(0.09, 0.04) == (
+        "the fitted chip file is off by 9.00% on mappings it was not fitted to, more than is gained"
+    )
+    assert doubt(0.09, 0.2, 0.05).endswith("more than can be gained")
+    assert doubt(0.01, 0.04) == doubt(0.09, 0.0) == doubt(0.0, 0.04) == ""
