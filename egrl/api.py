@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from egrl.core.contracts import BUDGETS, REQUESTS, Budget
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, serves_all
-from egrl.measure.config import Function
+from egrl.measure.config import EvaluatorConfig, Function
 from egrl.measure.config import name_of as name_of_evaluator
 from egrl.methods import METHODS
 from egrl.problems import build_problem, find_problem, with_baseline_of
@@ -23,6 +23,7 @@ from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import AUTO, DEFAULT, RunOptions, resolve, words_of_requests
 from egrl.runs.run import Run, prepare, reopen
 from egrl.runs.text import clock_text, counted
+from hwsim.paired import confirmable
 from hwsim.problem import About
 from hwsim.space import Space
 from workloads.errors import InputError, Notice
@@ -46,6 +47,7 @@ def search(
     chip: Any = "",
     out: str | Path | bool | None = None,
     resume: str | Path | None = None,
+    new_board: bool = False,
     settings: Sequence[str] = (),
     preset: str = "",
     quiet: bool = True,
@@ -67,10 +69,12 @@ def search(
         out: path of the run folder, new or empty; True: `runs/<workload>-<method>-s<seed>-<n>`, as `egrl run` does;
             default: none, the search is in memory and leaves nothing.
         resume: path of a run folder to continue, instead of a workload; default: none. Allowed with it: a larger
-            budget of the kind that the run has (gens, evals or seconds), workers, executor, ray_address,
-            checkpoint_seconds, until_gap and evaluator. Required with it: method and problem if they are MODULE:NAME,
-            and the evaluator if the run has one.
-        settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
+            budget of the kind that the run has (gens, evals or seconds; requests to a board), workers, executor,
+            ray_address, checkpoint_seconds, until_gap and evaluator. Required with it: method and problem if they are
+            MODULE:NAME, and the evaluator if the run has one, which must measure the baseline as before.
+        new_board: bool, with `resume`: another board measures. What the old one measured is put aside, and the run
+            begins anew at its best mapping; default False.
+        settings: list of str, what `--set` takes, e.g. ["problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
         on_generation: called after each generation with its row of metrics, a dict; a true result ends the search.
@@ -99,9 +103,10 @@ def search(
             from egrl.runs.resume import check_only
 
             check_only({"out": out, "preset": preset, **given})
-            return _resume_search(
-                reopen(resume, given, stack, tuple(settings or ())), function, quiet, on_generation, stack
-            )
+            run = reopen(resume, given, stack, tuple(settings or ()), new_board=new_board)
+            return _resume_search(run, function, quiet, on_generation, stack)
+        if new_board:
+            raise InputError("--new-board: expected --resume RUN, found none")
         if not (preset or on_generation or is_problem(workload)) and _is_left_open(given, settings):
             given["method"] = AUTO
         kept = out is not None and out is not False
@@ -112,8 +117,8 @@ def search(
         if kept:
             run.keep(out, stack)
         say_chosen(given, workload, run)
-        if run.problem.about.widths:
-            progress.note(run.problem.about.widths, quiet)
+        for remark in filter(None, (_chip_taken(given, workload, run), *_remarks(run.problem.about))):
+            progress.note(remark, quiet)
         if boards is not None and run.folder is not None:
             boards.attach(run.folder.path)
         return conduct(run, boards, quiet, on_generation)
@@ -134,7 +139,8 @@ def _resume_search(
             return before
         assert run.folder is not None
         boards.attach(run.folder.path)
-        boards.measure_baseline()  # after `attach`: the folder may have it
+        boards.measure_baseline()  # after `attach`: the folder has what it was
+    run.write_config()
     return conduct(run, boards, quiet, on_generation)
 
 
@@ -188,6 +194,19 @@ def measure_baseline(run: Run, boards: BoardExecutor, given: Mapping[str, Any], 
         progress.note(f"no budget is given: {budget}", quiet)
     progress.note(f"measuring the baseline with {options.evaluator}", quiet)
     boards.measure_baseline(lambda seconds: say_time(run, seconds, quiet))
+    say_confirmable(boards.config, boards.noise, quiet)
+
+
+def say_confirmable(config: EvaluatorConfig, noise: float, quiet: bool) -> None:
+    """Note how small a gain the comparison at the end can tell from none, under the noise of the baseline."""
+    if noise and config.contenders:
+        least = confirmable(noise, config.comparisons)
+        times = counted(config.comparisons, "time")
+        progress.note(
+            f"the noise is {noise:.2%}: the best and the baseline, measured {times} each at the end, are told apart by"
+            f" {least:.2%} or more",
+            quiet,
+        )
 
 
 def say_time(run: Run, request_s: float, quiet: bool) -> None:
@@ -199,6 +218,19 @@ def say_time(run: Run, request_s: float, quiet: bool) -> None:
         least = f"{clock_text(least_s)} at least" if least_s >= 1 else "less than a second"
         what = counted(evaluations, "evaluation")
         progress.note(f"a request takes {request_s:.2g} s: {what} take {least}", quiet)
+
+
+def _remarks(about: About) -> tuple[str, str]:
+    """What a problem says once, before the search."""
+    return about.widths, about.uncounted
+
+
+def _chip_taken(given: Mapping[str, Any], workload: Any, run: Run) -> str:
+    """Which chip costs are of, where a file of the user's comes without one; "" where a chip was given, or none is."""
+    own = isinstance(workload, str | os.PathLike) and Path(workload).is_file()
+    if not own or given.get("chip") or not run.config.run.chip:
+        return ""
+    return f"no --chip is given: costs are those of {run.config.run.chip}; `egrl chip new` makes a file of your own"
 
 
 def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:

@@ -25,8 +25,9 @@ from egrl.core.mapping_file import names_of
 from egrl.measure.board import excerpt
 from egrl.measure.config import REPORTED
 from egrl.measure.evaluator import ReportedSeconds, checked
-from egrl.runs.champion import Named, champion_of_named, confirm, nearest_best
+from egrl.runs.champion import champion_of_named, nearest_best
 from egrl.runs.config import SEARCH_OPTIONS
+from egrl.runs.naming import Named, confirm
 from egrl.runs.past_run import Result
 from egrl.runs.resume import check_only
 from egrl.runs.run import reopen
@@ -131,6 +132,7 @@ class Search:
                 check_only({"out": out, "preset": preset, **given})
                 run = reopen(resume, given, stack, tuple(settings or ()), external=True)
                 run.restore()
+                run.write_config()
             else:
                 run = new_run(given, workload, method, chip, settings, preset, kept)
                 if kept:
@@ -344,7 +346,8 @@ class Search:
         Args:
             measure: seconds of one mapping, measured once. It gets names, one object per node, as `Batch.names` and the
                 function of `egrl.search(evaluator=…)` have them, and is called 2 * rounds times at least.
-            contenders: how many mappings are measured again at most; with 1 only the best so far.
+            contenders: how many mappings race at most (as many others again, if the seconds reported for all of them
+                were odd); with 1 only the best so far.
             rounds: measurements of each at most, at least 2.
 
         Raises:
@@ -358,7 +361,7 @@ class Search:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"confirm: expected {name} from {least}, received {excerpt(value)}")
         self._loop.save()
-        found = confirm(self.problem, self._run, self._reported.noise, measure, contenders, rounds)
+        found = confirm(self.problem, self._run, self._reported.baseline_s, measure, contenders, rounds)
         self._confirmed = None if found is None else (self.evaluations, found)
         return self._conclude(0.0)
 
@@ -366,7 +369,7 @@ class Search:
         config, folder = self._run.config, self._run.folder
         resolved = replace(config, run=replace(config.run, bound_seconds=bound_seconds))
         measured: dict[str, Any] | None = (
-            {"noise": self._reported.noise or None} if self._in_seconds else None
+            {"noise": self._reported.noise or None, "confirmed": False} if self._in_seconds else None
         )
         state, archive = self._loop.named(), self._context.archive
         baseline_cost, best = self.baseline_cost, state.champions[0]

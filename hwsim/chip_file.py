@@ -28,6 +28,19 @@ Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$
 UNWRITTEN = {"reserved_bytes": 0}
 """Values that no file has to state, and that are not written: files that do not state them stay as they are."""
 
+_BOARD = "the model has no such cost: measure by --evaluator, and the search learns it"
+INSTEAD = {
+    ("read_Bps", "write_Bps", "read_bandwidth_Bps", "write_bandwidth_Bps"): (
+        "reads and writes share one bandwidth_Bps: give the lower one"
+    ),
+    ("banks", "ports", "streams"): f"for streams that share a memory give a lower bandwidth_Bps; {_BOARD}",
+    ("start_s", "latency_s", "access_s", "setup_s", "dma_s", "dma_channels", "channels"): _BOARD,
+    ("weights_only", "activations_only", "holds"): (
+        "every memory holds weights and activations: room that is taken is reserved_bytes"
+    ),
+}
+"""What to write instead of keys that users expect, and that chip files do not have."""
+
 Prediction = Mapping[
     Literal["held_out_error"], Annotated[float, Field(strict=True, ge=0, le=1e3, allow_inf_nan=False)]
 ]
@@ -133,7 +146,8 @@ def _first(error: ValidationError, table: Mapping[str, Any], chip: type) -> str:
         case _ if problem["type"] == UNKNOWN:
             known = _keys(problem["loc"][:-1], chip)
             meant = hint(str(problem["loc"][-1]), known)
-            return f"{key}: expected no such key but {', '.join(known)}, found {problem['input']!r}{meant}"
+            instead = "".join(f"; {says}" for words, says in INSTEAD.items() if problem["loc"][-1] in words)
+            return f"{key}: expected no such key but {', '.join(known)}, found {problem['input']!r}{meant or instead}"
         case "value_error":
             return str(problem["ctx"]["error"])
         case _:

@@ -147,6 +147,7 @@ def interleave(
     """Measure candidates in rounds, the order turned every round, until the best is apart from all others.
 
     A candidate leaves the race if its interval lies above the leader's, after `practice.least` rounds at the earliest.
+    One whose sampler gives infinity can no longer be measured: it leaves at once, and infinity is its only sample.
     The race ends when one is left, when all intervals are narrow, at `practice.most` rounds or after its seconds.
     Returns a measurement for each, in order; those that left have fewer samples.
     """
@@ -160,6 +161,11 @@ def interleave(
         turned = racing[number % len(racing) :] + racing[: number % len(racing)]
         for candidate in turned if number % 2 == 0 else turned[::-1]:
             samples[candidate].append(samplers[candidate]())
+            if math.isinf(samples[candidate][-1]):
+                samples[candidate] = [math.inf]
+                racing = [r for r in racing if r != candidate]
+        if not racing:
+            break
         if number + 1 < practice.least:
             continue
         found = {each: Measurement(tuple(samples[each]), practice.statistic, noise) for each in racing}

@@ -79,6 +79,7 @@ GIVEN_ONLY = {
     "init_policy.safetensors",
     "finetune/",
     "measurements.jsonl",
+    "board.json",
     "calibration/*-*-p*.npz",
     "evaluator.log",
     "transfer.json",

@@ -80,6 +80,7 @@ class Case:
         workload, chip = WORKLOADS[self.problem]
         given = {"workload": workload, "chip": chip, "problem": self.problem, "method": self.method}
         settings = [f"method.{line}" for line in SMALL.get(self.method, ())]
+        settings += ["evaluator.exact=true"] if self.board else []
         budget = {
             "evals": EVALS,
             "generation_evals": GENERATION,

@@ -186,8 +186,8 @@ MUTANTS = (
     Mutant(
         "every worker draws its own noise",
         "egrl/measure/local.py",
-        "    return evaluated(_held[problem], mapping, key)",
-        "    return evaluated(_held[problem], mapping, key + np.uint64(threading.get_native_id()))",
+        "    return attempted(_held[problem], mapping, key)",
+        "    return attempted(_held[problem], mapping, key + np.uint64(threading.get_native_id()))",
         "tests/egrl/measure/test_local.py",
     ),
     Mutant(

@@ -6,6 +6,8 @@ because a file names it (`check_given`): a run folder may come from a stranger.
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import inspect
 import sys
@@ -13,6 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,11 +165,35 @@ def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoi
 
 
 def origins(kind: Kind) -> dict[str, str]:
-    """The plug-ins by name, and what their distributions say of themselves; nothing of them is imported."""
+    """The plug-ins by name, and what they say of themselves, or their distributions; nothing of them is imported."""
     return {name: _about(entry) for name, entry in installed(kind).items()}
 
 
+def _short_help(entry: EntryPoint) -> str:
+    """What the source of a command says of it in `short_help="..."`; "" where that is not found."""
+    top, _, rest = entry.module.partition(".")
+    with contextlib.suppress(ImportError, ValueError, OSError, SyntaxError):
+        spec = find_spec(top)
+        if spec is None or spec.origin is None:
+            return ""
+        file = Path(spec.origin).parent.joinpath(*rest.split(".")).with_suffix(".py") if rest else spec.origin
+        for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
+                words = [keyword for each in node.decorator_list for keyword in _keywords(each)]
+                return next((text for name, text in words if name == "short_help"), "")
+    return ""
+
+
+def _keywords(node: ast.expr) -> list[tuple[str, str]]:
+    """The keywords of a call that are texts."""
+    given = node.keywords if isinstance(node, ast.Call) else []
+    texts = [(each.arg, each.value.value) for each in given if isinstance(each.value, ast.Constant)]
+    return [(name, text) for name, text in texts if name is not None and isinstance(text, str)]
+
+
 def _about(entry: EntryPoint) -> str:
+    if says := _short_help(entry):
+        return f"{says} ({_distribution(entry)})"
     said = entry.dist is not None and "Summary" in entry.dist.metadata
     return (
         f"{entry.dist.metadata['Summary'] if entry.dist and said else 'a plug-in'} ({_distribution(entry)})"

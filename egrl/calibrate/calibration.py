@@ -399,6 +399,7 @@ def measure(run: PastRun, mapping: Mapping16, evaluator: str, workers: int) -> N
         boards = stack.enter_context(
             contextlib.closing(board_executor(problem, evaluator, workers, config, None))
         )
+        boards.remedy = "give the evaluator of the run, or a run of this board"
         boards.attach(run.path)
         boards.measure_baseline()
         asked = proposals(mapping, MEASURED_FOR_IT).numbered(0)

@@ -85,7 +85,8 @@ def measured_best(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     best, evaluator = summary["best"], summary.get("evaluator")
     if best is None or not isinstance(evaluator, Mapping):
         return None
-    return {"cost": best["cost"], "speedup": best["speedup"], "by": evaluator["command"]}
+    sure = {"confirmed": text.confirmed(summary), "sure": text.sureness(summary)}
+    return {"cost": best["cost"], "speedup": best["speedup"], "by": evaluator["command"], **sure}
 
 
 def evaluation_report(
@@ -143,6 +144,7 @@ def text_of(
         score = (
             f"measured: {text.compared(measured['speedup'], text.baseline_text(about, baseline['rule']))},"
             f" {cost_text(measured['cost'], 's')}, by {measured['by']}"
+            + (f", {measured['sure']}" if measured["sure"] else "")
         )
         lines.append(f"{score}\nthe table below is computed from the chip file, not measured\n")
     if report["explanation"] is not None:

@@ -41,6 +41,7 @@ COMMANDS: dict[str, str] = {
     "place": "a mapping at once, by rules learned on other networks",
     "evaluate": "score and explain one mapping",
     "simplify": "the fewest changes that keep most of the gain",
+    "confirm": "measure mappings against each other on a board",
     "export": "the best mapping of a run as a table, or in a copy of the ONNX file",
     "allocate": "an address for each tensor of a mapping",
     "calibrate": "a chip file fitted to what runs measured on a board",
@@ -67,7 +68,8 @@ PLACES: dict[str, str] = {
     "transfer": "placing:transfer_command",
     "place": "placing:place",
     "bound": "proving:bound",
-    "simplify": "proving:simplify",
+    "simplify": "simplifying:simplify",
+    "confirm": "simplifying:confirm",
     "list": "listing:list_command",
     "chip": "listing:chip",
 }

@@ -304,7 +304,7 @@ def _gap(problem: Problem, cost: float) -> float | None:
 
 def text_of(report: dict[str, Any], problem: Problem) -> str:
     """The answer for people."""
-    from egrl.runs.text import baseline_text, compared, cost_text, percent_up
+    from egrl.runs.text import baseline_text, compared, cost_text, doubt, percent_up
 
     took, count = f"{report['seconds'] * 1e3:.0f} ms", report["candidates"]
     head = f"{report['workload']} on {report['chip']}: "
@@ -325,6 +325,8 @@ def text_of(report: dict[str, Any], problem: Problem) -> str:
             lines += [f"{cost}, in {took}", _searched(report, made)]
         else:
             lines.append(f"{cost}, {made}, in {took}")
+    if said := doubt(problem.about.model_error, report.get("speedup", 1.0) - 1.0):
+        lines.append(f"but {said}: measure the mapping before you ship it")
     if report.get("gap") is not None:
         lines.append(f"within {percent_up(report['gap'])} of the best possible (proven)")
     if "written" in report:

@@ -72,28 +72,28 @@ def exact_hint(summary: Mapping[str, Any]) -> str:
     return f"next: --method exact solves the chip's model directly, in {SECONDS:g} s at most"
 
 
-HINT_EVALS, HINT_SECONDS = 10, 4.0
-"""Of the evaluations of `egrl simplify` one in so many is for the hint; fewer if the model takes longer than that."""
+HINT_SECONDS = 4.0
+"""If the search for fewer changes would take longer, the run does not wait for it."""
 
 
 def changes_hint(result: Result) -> str:
     """How few of the best mapping's changes bring how much of its gain; "" if it gains nothing or that is not known."""
     from egrl.runs import simplified
-    from hwsim.fewest import evaluations
     from hwsim.nearest import Costs, unsuitable
 
     problem, mapping = result.problem, result.mapping
     if mapping is None or result.speedup <= 1 or unsuitable(problem) or problem.judge(mapping):
         return ""
     if "evaluator" in result.summary:
-        return f"next: egrl simplify {result.folder} says which changes matter, by the chip's model"
+        return f"next: egrl simplify {result.folder} says which changes matter"
     costs, rows = Costs(problem), np.repeat(mapping[None], BATCH, axis=0)
     costs(rows)  # the first call loads kernels
     begun = clock()
     costs(rows)
-    affordable = int(HINT_SECONDS * BATCH / max(clock() - begun, 1e-9))
-    evals = min(evaluations(problem) // HINT_EVALS, affordable)
-    return simplified.hint(simplified.simplify(problem, mapping, simplified.KEEP, evals), str(result.folder))
+    evals = simplified.quick(problem)
+    if evals * (clock() - begun) / BATCH > HINT_SECONDS:
+        return f"next: egrl simplify {result.folder} says which changes matter"
+    return simplified.hint(simplified.simplify(problem, mapping, None, evals), str(result.folder))
 
 
 @click.command(name="run", short_help="search for the best mapping of a workload")
@@ -102,6 +102,11 @@ def changes_hint(result: Result) -> str:
 @click.option(
     "--resume",
     help="go on with this run folder (with a larger budget, say)",
+)
+@click.option(
+    "--new-board",
+    is_flag=True,
+    help="with --resume: another board measures; what the old one measured is put aside, its best mapping comes first",
 )
 @click.option("--config", "config_file", help="run this config.toml again; other flags override what it says")
 @flags.settings("problem., method. or evaluator.KEY=VALUE; `egrl list settings NAME` shows the keys")
@@ -124,6 +129,7 @@ def changes_hint(result: Result) -> str:
 def command(
     out: str | None,
     resume: str | None,
+    new_board: bool,
     config_file: str | None,
     settings: Sequence[str],
     preset: str,
@@ -159,6 +165,7 @@ def command(
             workload,
             out=folder,
             resume=resume,
+            new_board=new_board,
             settings=settings,
             preset=preset,
             quiet=quiet,

@@ -22,7 +22,7 @@ from egrl.runs.config import RunOptions
 from egrl.runs.past_run import problem_in
 from egrl.runs.progress import best_text
 from egrl.runs.summary import read_summary
-from egrl.runs.text import clock_text
+from egrl.runs.text import clock_text, sureness
 from hwsim.capabilities import HasBound
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -99,7 +99,7 @@ class Watched:
         left = "–" if finished else self._left(evaluations, seconds)
         ago = time.time() - (self.path / run_folder.METRICS).stat().st_mtime
         state = "finished" if finished else f"{clock_text(ago)} since the last generation"
-        best = best_text(last, 4).removeprefix("best ")
+        best = (self._named() if finished else "") or best_text(last, 4).removeprefix("best ")
         return (
             self.path.name,
             str(evaluations),
@@ -119,6 +119,13 @@ class Watched:
                 summary = read_summary(self.path)
                 most = float(summary["baseline"]["cost"]) / float(summary["bound"])
         return "–" if math.isnan(most) else f"{most:.4f}x"
+
+    def _named(self) -> str:
+        """What a board's run says of its best at its end; "" if a model measured it."""
+        summary = read_summary(self.path)
+        if not summary.get("evaluator") or summary["best"] is None:
+            return ""
+        return ", ".join(filter(None, (f"{summary['best']['speedup']:.4f}x", sureness(summary))))
 
     def _finished(self, evaluations: int) -> bool:
         """Whether there is a summary, and it is not of a run that has been gone on with since."""

@@ -24,7 +24,7 @@ import numpy as np
 from egrl.core import atomic
 from egrl.core.interrupts import StopSignal
 from egrl.exploration.grid import TOLERANCE, Grid, Point, Subject, Task, Trial, solve_point, try_mappings
-from egrl.measure.local import end_with_parent
+from egrl.measure.child import end_with_parent
 from egrl.measure.records import Lines
 from egrl.runs.folder import check_links
 from hwsim.keys import run_keys

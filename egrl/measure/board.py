@@ -55,6 +55,8 @@ class Answer:
         samples_s: latencies measured, at least one where ok.
         epsilon: share of the bytes that had to move, where invalid.
         reason: why it failed.
+        retry: True if the board says that it failed for now, and is worth another try.
+        board: which board it was, as that says itself; "": it does not.
         op_seconds: what it said of single ops, as it came (`egrl/measure/board.py` reads it); None: nothing.
     """
 
@@ -62,6 +64,8 @@ class Answer:
     samples_s: tuple[float, ...] = ()
     epsilon: float = 0.0
     reason: str = ""
+    retry: bool = False
+    board: str = ""
     op_seconds: Any = None
 
 
@@ -75,6 +79,10 @@ class BoardDied(BoardFailure):
 
 class BoardSilent(BoardFailure):
     """No answer in time; the process has been ended."""
+
+
+class BoardGarbled(BoardDied):
+    """No answer in time, but something that is none; the process has been ended."""
 
 
 class Board(Protocol):
@@ -150,19 +158,21 @@ def answer_of(document: Mapping[str, Any], quote: Quote = quoted) -> Answer:
 
     Raises BoardFailure where it has no usable latency_s, invalid or error.
     """
+    board = quote(document["board"]) if document.get("board") is not None else ""
     if "error" in document:
-        return Answer(Status.FAILED, reason=quote(document["error"]))
+        again = document.get("retry") is True
+        return Answer(Status.FAILED, reason=quote(document["error"]), retry=again, board=board)
     if document.get("invalid"):
         epsilon = document.get("epsilon")
         if not _is_number(epsilon) or not 0 <= epsilon <= 1:
             raise BoardFailure(f"expected an epsilon of 0 to 1 with invalid, found {quote(epsilon)}")
-        return Answer(Status.INVALID, epsilon=float(epsilon))
+        return Answer(Status.INVALID, epsilon=float(epsilon), board=board)
     found = document.get("latency_s")
     given = found if isinstance(found, list | tuple) else [found]
     samples = tuple(float(s) for s in given if _is_number(s) and SHORTEST_LATENCY_S <= s < LONGEST_LATENCY_S)
     if not 0 < len(samples) == len(given) <= MOST_SAMPLES:
         raise BoardFailure(f"expected latency_s above 0, invalid or error, found {quote(dict(document))}")
-    return Answer(Status.OK, samples, op_seconds=document.get("op_seconds"))
+    return Answer(Status.OK, samples, board=board, op_seconds=document.get("op_seconds"))
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

@@ -30,13 +30,22 @@ from egrl.core.archive import Archive, Proposals
 from egrl.core.mapping_file import names_of
 from egrl.measure.board import Board, ProfileReader, ReadProfile, no_profile, quoted
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
-from egrl.measure.retrying_board import GivenUp, RetryingBoard, baseline_record, best_before, measured_row
+from egrl.measure.records import BoardFile, EvaluatorLog, Measurements, Record, digest
+from egrl.measure.retrying_board import (
+    GivenUp,
+    RetryingBoard,
+    baseline_record,
+    best_before,
+    limit_s,
+    measured_row,
+)
 from hwsim.measure import Measurement, relative_noise
+from hwsim.paired import is_same
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
-from workloads.errors import RunFailure
+from workloads.errors import InputError, RunFailure
 
 CLOSE_S = 5.0
+NEW_BOARD = "--new-board drops its numbers and begins at its best mapping"
 
 
 @dataclass
@@ -82,8 +91,11 @@ class BoardExecutor:
     Attributes:
         boards: a board each; `living` are those that have not been given up.
         baseline: int16 [N, H], what runs of the problem's baseline; `baseline_cost` is what it was measured to take, s.
-        noise: relative standard deviation of the baseline's measurements.
+        baseline_request: its request.
+        noise: relative standard deviation of the baseline's measurements; 0 where costs are said to be exact.
         folder: the run folder that measurements are kept in; None: they are in memory.
+        command: what the evaluator is called in `BoardFile`.
+        remedy: what to do if it is another board than before, for the error.
     """
 
     def __init__(
@@ -98,6 +110,8 @@ class BoardExecutor:
         self.baseline_cost = np.nan
         self.noise = 0.0
         self.folder: Path | None = None
+        self.command, self.remedy = "", NEW_BOARD
+        self._file: BoardFile | None = None
         self._problem = problem
         baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64))
         self.baseline: Mapping16 = baseline.repaired[0]
@@ -113,9 +127,9 @@ class BoardExecutor:
         self._resting = False
         self._threads: list[threading.Thread] = []
         self._started, self._busy_before = time.monotonic(), 0.0
-        self._baseline_request = self.request(self.baseline)
+        self.baseline_request = self.request(self.baseline)
         self.boards = [
-            RetryingBoard(board, self._baseline_request, config, self._closed, _named(log, number))
+            RetryingBoard(board, self.baseline_request, config, self._closed, _named(log, number))
             for number, board in enumerate(boards)
         ]
         self.living = list(self.boards)
@@ -130,23 +144,52 @@ class BoardExecutor:
         """Keep measurements and failures in a run folder, beginning with what it has. RunFailure as the disk says."""
         self.measurements.attach(folder)
         self.log.attach(folder)
-        self.folder = folder
+        self.folder, self._file = folder, BoardFile(folder)
+        self._keep_names()
+
+    @property
+    def names(self) -> set[str]:
+        """Which boards have answered, as they call themselves."""
+        return {name for board in self.boards for name in board.names}
+
+    def _keep_names(self) -> None:
+        if self._file is not None and self.names | self._file.names:
+            self._file.keep(self.command, self.names)
 
     def measure_baseline(self, timed: Callable[[float], None] = lambda seconds: None) -> None:
-        """Measure the baseline on the first board, or take it from what was measured before.
+        """Measure the baseline on the first board; of a run that goes on, it must be what it was.
 
+        A run that goes on keeps the first measurements of it, so that it equals a longer one.
         `timed` is called with the seconds of a request, as soon as they are known. RunFailure if the baseline cannot be
-        measured: nothing could be said of any mapping without it.
+        measured: nothing could be said of any mapping without it. InputError if another board measured before.
         """
         key = digest(self.baseline)
-        record = self.measurements.get(key)
-        if record is None or record.status != Status.OK:
-            record = baseline_record(
-                self.boards[0], self._baseline_request, self.config, self._read_baseline, timed
-            )
+        before = self.measurements.get(key)
+        record = baseline_record(
+            self.boards[0], self.baseline_request, self.config, self._read_baseline, timed
+        )
+        if before is not None and before.status == Status.OK:
+            self._check_board(before, record)
+            record = before
+        else:
             self.measurements.put(key, record)
         self.baseline_cost = Measurement(record.samples_s, self.config.statistic).value
-        self.noise = relative_noise(record.samples_s)
+        self.noise = 0.0 if self.config.exact else relative_noise(record.samples_s)
+        self._keep_names()
+
+    def _check_board(self, before: Record, now: Record) -> None:
+        """InputError where the board says that it is another one, or measures the baseline otherwise."""
+        known = set() if self._file is None else self._file.names
+        if known and self.names and not self.names <= known:
+            found = f"{', '.join(sorted(self.names))} instead of {', '.join(sorted(known))}"
+        elif not is_same(before.samples_s, now.samples_s):
+            took = [Measurement(each.samples_s, self.config.statistic).value * 1e6 for each in (now, before)]
+            found = f"a baseline of {took[0]:.1f} us instead of {took[1]:.1f} us"
+        else:
+            return
+        raise InputError(
+            f"--evaluator: expected the board that measured before, found {found}; {self.remedy}"
+        )
 
     def follow(self, archive: Archive) -> None:
         """Judge what is slow, and what is worth another look, in this archive.
@@ -199,6 +242,10 @@ class BoardExecutor:
             self._queue.appendleft(job)
             self._lock.notify_all()
 
+    def usual_limit_s(self) -> float:
+        """What a request may take of a mapping that is about as fast as the baseline."""
+        return self._timeout_s(0.0)
+
     def _timeout_s(self, request_s: float) -> float:
         """What a request may take, the best known having taken `request_s` (0: the baseline's is taken)."""
         config = self.config
@@ -207,7 +254,7 @@ class BoardExecutor:
             request_s = 0.0 if baseline is None else baseline.request_s
         if not request_s:  # seconds that a caller reported do not say how long a request takes
             return config.timeout_s
-        return min(config.timeout_s, max(config.timeout_floor_s, config.timeout_factor * request_s))
+        return limit_s(config, request_s)
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
         """Rows measured since the last call. RunFailure where no board is left, or the disk refuses."""
@@ -241,6 +288,8 @@ class BoardExecutor:
             thread.join(timeout=CLOSE_S)
         with contextlib.suppress(RunFailure):
             self.measurements.close()
+        with contextlib.suppress(RunFailure):
+            self._keep_names()
 
     def usage(self) -> Usage:
         """Since the search began; requests, failures and restarts since the boards were started."""

@@ -5,9 +5,11 @@
     it    {"id": 7, "latency_s": 0.00123}            measured; a list of numbers: measured so often
           {"id": 7, "latency_s": 0.00123, "op_seconds": {"conv1": 1.2e-5, …}}    and what single ops took
           {"id": 7, "invalid": true, "epsilon": 0.2} the board's compiler would have to move that share of the bytes
-          {"id": 7, "error": "what went wrong"}      this mapping cannot be measured
+          {"id": 7, "error": "what went wrong"}      this mapping cannot be measured; with "retry": true: not this time
+          …, "board": "kite 3, firmware 1.2"}        which board it is, beside any of these
 
-Whatever else it prints is skipped: lines that are not JSON objects, and answers to other ids. An id is drawn at random,
+Whatever else it prints is skipped: lines that are not JSON objects, and answers to other ids. If nothing else comes in
+time, such a line was meant as the answer: the request is repeated, as after a crash. An id is drawn at random,
 so that nothing printed before a request can answer it. Until the first answer, a bare number or an answer without an id
 is refused, as a mistake in the script. docs/guides/boards.md is the page for people.
 
@@ -42,6 +44,7 @@ from egrl.measure.board import (
     Answer,
     BoardDied,
     BoardFailure,
+    BoardGarbled,
     BoardSilent,
     check_meant,
     parse_answer,
@@ -88,6 +91,7 @@ class BoardProcess:
         allowed_s = timeout_s + (self._start_timeout_s if fresh else 0.0)
         deadline = time.monotonic() + allowed_s
         process = self._process or self._start()
+        self._output.forget()
         number = LEAST_ID + secrets.randbelow(IDS)
         line = json.dumps({"id": number, **request, "timeout_s": timeout_s}, allow_nan=False) + "\n"
         try:
@@ -95,7 +99,8 @@ class BoardProcess:
             return replace(answer, reason=answer.reason.replace(str(number), ID))
         except TimeoutError:
             self._kill()
-            failure: BoardFailure = BoardSilent(
+            silent = BoardGarbled if self._output.spoke else BoardSilent
+            failure: BoardFailure = silent(
                 f"no answer within {allowed_s:g} s{_quoted('it said', self._output.tail)}"
             )
         except _Ended:
@@ -244,13 +249,18 @@ class _Stream:
 
     Attributes:
         handle: of the pipe.
-        tail: its last `TAIL_BYTES`.
+        tail: its last `TAIL_BYTES` since `forget`.
+        spoke: whether a line came since then that is no answer, to whichever request.
         ended: whether nothing more will come.
     """
 
     def __init__(self, handle: int) -> None:
-        self.handle, self.tail, self.ended = handle, bytearray(), False
+        self.handle, self.tail, self.spoke, self.ended = handle, bytearray(), False, False
         self._held, self._skips = bytearray(), False
+
+    def forget(self) -> None:
+        """What was said so far belongs to earlier requests."""
+        self.tail, self.spoke = bytearray(), False
 
     def read(self) -> list[str]:
         """Read once: the lines that have become whole and may be answers."""
@@ -262,6 +272,7 @@ class _Stream:
         lines = []
         for part in whole:
             line = self._held + part
+            self.spoke = self.spoke or _is_noise(line)
             if not self._skips and line.lstrip()[:1] in _FIRST and len(line) <= LONGEST_LINE:
                 lines.append(line.decode(errors="replace"))
             self._held, self._skips = bytearray(), False
@@ -269,6 +280,17 @@ class _Stream:
         if len(self._held) > LONGEST_LINE:
             self._held, self._skips = bytearray(), True
         return lines
+
+
+def _is_noise(line: bytearray) -> bool:
+    """Whether a line says something that is no answer, to whichever request."""
+    if len(line) > TAIL_BYTES or not line.strip():
+        return bool(line.strip())
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(document, dict) or "id" not in document
 
 
 def _write(process: subprocess.Popen[bytes], data: memoryview) -> int:

@@ -78,6 +78,17 @@ class EvaluatorConfig:
     rounds: Annotated[int, Ge(1), Le(1000), Doc("most rounds of measuring the contenders again, in turn")] = (
         10
     )
+    comparisons: Annotated[
+        int,
+        Ge(1),
+        Le(1000),
+        Doc(
+            "most measurements of the best and of the baseline at the end, alternating, which confirm the speedup"
+        ),
+    ] = 20
+    exact: Annotated[
+        bool, Doc("if true, equal mappings always take equally long (a simulator): nothing is measured again")
+    ] = False
 
 
 PYTHON = "python:"

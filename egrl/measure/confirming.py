@@ -25,6 +25,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ class Confirmations:
     def _challenger(self, challenge: Challenge, archive: Archive) -> Fresh | None:
         """The best in the search that beats the incumbent's confirmed value and was never measured again itself."""
         worth = math.inf if challenge.confirmed is None else challenge.confirmed.value
-        for ticket in contenders(archive, self._noise, max(self._config.contenders, 1)):
+        for ticket in contenders(archive, self._noise, max(self._config.contenders, 1), challenge.values):
             key = digest(archive.mappings(np.array([ticket]))[0])
             if key not in challenge.samples and archive.column("cost")[ticket] < worth:
                 return Fresh(0, ticket, key)
@@ -258,6 +259,11 @@ class Challenge:
         """The incumbent's fresh measurements."""
         return None if self.incumbent is None else self._of(self.incumbent)
 
+    @property
+    def values(self) -> dict[str, float]:
+        """Digest -> latency, of all that were measured again."""
+        return {key: Measurement(taken, self._statistic).value for key, taken in self.samples.items()}
+
     def _of(self, fresh: Fresh) -> Measurement:
         return Measurement(self.samples[fresh.key], self._statistic, self._noise)
 
@@ -281,18 +287,26 @@ NOISE_DEVIATIONS = 3.0
 """A mapping may be the best if its cost is at most this many standard deviations of the noise above the lowest."""
 
 
-def contenders(archive: Archive, noise: float, most: int) -> list[int]:
-    """Tickets of the mappings that may be the best under that relative noise, best first, each mapping once."""
+def contenders(
+    archive: Archive, noise: float, most: int, anew: Mapping[str, float] = MappingProxyType({})
+) -> list[int]:
+    """Tickets of the mappings that may be the best under that relative noise, best first, each mapping once.
+
+    `anew`: digest -> seconds that were measured since, which count instead; infinite for what does not run any more.
+    """
     first = max(0, len(archive) - archive.window)
     status, cost, partial = (archive.column(name)[first:] for name in ("status", "cost", "partial"))
     cost = np.where((status == Status.OK) & ~partial, cost, np.inf)
-    order = np.argsort(cost, kind="stable")
-    if not len(order) or not np.isfinite(cost[order[0]]):
-        return []
-    reach = cost[order[0]] * (1 + NOISE_DEVIATIONS * noise)
-    seen: dict[str, int] = {}
-    for at in order.tolist():
-        if cost[at] > reach or len(seen) >= most:
+    reach, fresh, lowest = 1 + NOISE_DEVIATIONS * noise, 0, math.inf
+    seen: dict[str, tuple[float, int]] = {}
+    for at in np.argsort(cost, kind="stable").tolist():
+        if cost[at] > lowest * reach or not math.isfinite(cost[at]) or fresh >= most:
             break
-        seen.setdefault(digest(archive.mappings(np.array([first + at]))[0]), first + at)
-    return list(seen.values())
+        key = digest(archive.mappings(np.array([first + at]))[0])
+        if key not in seen:
+            seen[key] = (anew.get(key, float(cost[at])), first + at)
+            fresh, lowest = fresh + (key not in anew), min(lowest, seen[key][0])
+    within = sorted(
+        entry for entry in seen.values() if entry[0] <= lowest * reach and math.isfinite(entry[0])
+    )
+    return [ticket for _, ticket in within[:most]]

@@ -98,7 +98,9 @@ def board_executor(
 ) -> BoardExecutor:
     """The executor of `--evaluator`, a board a worker; nothing is started yet. Raises InputError as `boards_of`."""
     made = boards_of(evaluator, function, workers, config)
-    return BoardExecutor(problem, made, config, Measurements(), EvaluatorLog())
+    boards = BoardExecutor(problem, made, config, Measurements(), EvaluatorLog())
+    boards.command = evaluator
+    return boards
 
 
 Samples = tuple[float, ...]
@@ -135,7 +137,8 @@ class ReportedSeconds:
 
     Attributes:
         baseline_cost: seconds of the baseline; NaN before they are reported.
-        noise: relative standard deviation of its seconds; 0 where they were reported once.
+        baseline_s: all that were reported for it.
+        noise: relative standard deviation of these; 0 where they were reported once.
     """
 
     def __init__(self, problem: Problem, statistic: Statistic) -> None:
@@ -143,6 +146,7 @@ class ReportedSeconds:
         self._problem, self._measurements, self._statistic = problem, Measurements(), statistic
         self._profiles = ProfileReader(problem, EvaluatorLog())
         self.baseline_cost, self.noise = np.nan, 0.0
+        self.baseline_s: Samples = ()
 
     def attach(self, folder: Path) -> None:
         """Keep what is reported in a run folder from now on. RunFailure if the disk refuses."""
@@ -159,7 +163,7 @@ class ReportedSeconds:
 
     def _take_baseline(self, samples: Samples) -> None:
         self.baseline_cost = Measurement(samples, self._statistic).value
-        self.noise = relative_noise(samples)
+        self.baseline_s, self.noise = samples, relative_noise(samples)
 
     def evaluation(
         self,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -16,44 +14,26 @@ import numpy as np
 
 from egrl.core.archive import Proposals
 from egrl.core.contracts import Executor
-from egrl.core.interrupts import leave_to_parent
-from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
+from egrl.measure.apart import Apart
+from egrl.measure.attempt import Attempt, Failures, attempted
+from egrl.measure.child import end_with_parent
+from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 from workloads.errors import RunFailure
 
 MAX_RESTARTS = 3
-
-
-def evaluated(problem: Problem, mapping: Mapping16, key: Keys) -> Evaluation:
-    """What a problem says of mappings int16 [B, N, H], which may be a plug-in's: it gets a copy, and is not believed.
-
-    ValueError, which names the problem, if the evaluation is not of these rows, or a cost is no number where it ran.
-    """
-    found = problem.evaluate(mapping.copy(), key)
-    name = problem.about.name
-    if len(found) != len(mapping) or found.repaired.shape != mapping.shape:
-        shape = found.repaired.shape
-        raise ValueError(
-            f"{name}: evaluate: expected {len(mapping)} rows, mappings {mapping.shape}, found {shape}"
-        )
-    ran = (found.status == Status.OK) & ~found.partial
-    if not np.isfinite(found.cost[ran]).all() or not np.isfinite(found.speedup[ran]).all():
-        raise ValueError(
-            f"{name}: evaluate: expected finite costs and speedups where a mapping ran, found others"
-        )
-    return found
 
 
 class InProcess:
     """Measures in the calling process, as soon as proposals are submitted."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self._problems = problems
+        self._problems, self._failures = problems, Failures()
         self._done: list[tuple[Proposals, Evaluation]] = []
 
     def submit(self, proposals: Proposals, key: Keys) -> None:
         """Measure at once."""
-        evaluation = evaluated(self._problems[proposals.problem], proposals.mapping, key)
-        self._done.append((proposals, evaluation))
+        found = attempted(self._problems[proposals.problem], proposals.mapping, key)
+        self._done.append((proposals, self._failures.take(found, int(proposals.tickets[0]))))
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
         """Everything submitted since the last call."""
@@ -68,7 +48,6 @@ class InProcess:
         """Nothing to close."""
 
 
-PR_SET_PDEATHSIG = 1
 _held: Sequence[Problem] = ()
 
 
@@ -85,35 +64,32 @@ def _ignore_sigint() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def end_with_parent() -> None:
-    """Leave Ctrl-C to the parent process, and end when it has ended."""
-    leave_to_parent()
-    if sys.platform == "linux":  # a parent killed by SIGKILL cannot stop its workers
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _hold(problems: Sequence[Problem]) -> None:
     global _held
     end_with_parent()
     _held = problems
 
 
-def _measure(problem: int, mapping: Mapping16, key: Keys) -> Evaluation:
-    return evaluated(_held[problem], mapping, key)
+def _measure(problem: int, mapping: Mapping16, key: Keys) -> Attempt:
+    return attempted(_held[problem], mapping, key)
 
 
 class ProcessPool:
     """Measures in `workers` processes, each batch cut into as many slices.
 
-    A worker that dies is replaced and its slices measured again (evaluation is pure), `MAX_RESTARTS` times.
+    If a worker dies, all are replaced, and what they were measuring is measured row by row in a process apart
+    (evaluation is pure): a mapping that kills that one, too, has failed. If none does, workers die for another reason:
+    after `MAX_RESTARTS` times the run ends.
     """
 
     def __init__(self, problems: Sequence[Problem], workers: int) -> None:
         self._problems = problems
         self._workers = workers
-        self._restarts = 0
-        self._waiting: dict[Future[Evaluation], tuple[Proposals, Keys]] = {}
+        self._restarts, self._measured = 0, False
+        self._failures = Failures()
+        self._waiting: dict[Future[Attempt], tuple[Proposals, Keys]] = {}
+        self._saved: list[tuple[Proposals, Evaluation]] = []
+        self._apart: Apart | None = None
         self._pool = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
@@ -136,35 +112,43 @@ class ProcessPool:
             future = self._submit(proposals, key)
         self._waiting[future] = (proposals, key)
 
-    def _submit(self, proposals: Proposals, key: Keys) -> Future[Evaluation]:
+    def _submit(self, proposals: Proposals, key: Keys) -> Future[Attempt]:
         with _ignore_sigint():
             return self._pool.submit(_measure, proposals.problem, proposals.mapping, key)
 
     def _restart(self) -> None:
-        self._restarts += 1
+        """New workers, and the results of what the old ones were measuring. RunFailure where they die of themselves."""
+        lost, self._waiting = list(self._waiting.values()), {}
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        apart = self._apart = self._apart or Apart(self._problems)
+        before, apart.measured = apart.deaths, apart.measured or self._measured
+        for proposals, key in lost:
+            found = apart.measure(proposals.problem, proposals.mapping, key, one_by_one=True)
+            self._take(proposals, found)
+        self._restarts += apart.deaths == before
         if self._restarts > MAX_RESTARTS:
             raise RunFailure(
                 f"worker processes died {self._restarts} times; expected {self._workers} to live (out of memory? "
                 "a script without `if __name__ == '__main__':`?)"
             )
-        self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = self._start()
-        lost, self._waiting = list(self._waiting.values()), {}
-        for proposals, key in lost:
-            self._queue(proposals, key)
+
+    def _take(self, proposals: Proposals, found: Attempt) -> None:
+        self._saved.append((proposals, self._failures.take(found, int(proposals.tickets[0]))))
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
         """Finished slices; waits up to `timeout_s` for the first."""
-        finished, _ = wait(self._waiting, timeout_s, FIRST_COMPLETED)
-        results: list[tuple[Proposals, Evaluation]] = []
+        finished, _ = wait(self._waiting, 0.0 if self._saved else timeout_s, FIRST_COMPLETED)
         for future in finished:
             try:
-                evaluation = future.result()
+                found = future.result()
             except BrokenProcessPool:
                 self._restart()
                 break
-            results.append((self._waiting.pop(future)[0], evaluation))
-        return results
+            self._measured = True
+            self._take(self._waiting.pop(future)[0], found)
+        saved, self._saved = self._saved, []
+        return saved
 
     def rest(self) -> bool:
         """Every slice has begun: there are no more than workers."""
@@ -173,6 +157,8 @@ class ProcessPool:
     def close(self) -> None:
         """Stop the workers; results still under way are dropped."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._apart is not None:
+            self._apart.close()
 
 
 def check(kind: str, address: str) -> None:

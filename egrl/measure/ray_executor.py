@@ -35,6 +35,8 @@ import numpy as np
 
 from egrl.core import VERSION
 from egrl.core.archive import Proposals
+from egrl.measure.apart import answer
+from egrl.measure.attempt import Attempt, Failures, failed, joined
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 from workloads.errors import InputError, RunFailure
 
@@ -49,7 +51,7 @@ _held: dict[str, Problem] = {}
 def measure_here(
     boxed: Sequence[Any], expected: tuple[str, str], mapping: Mapping16, key: Keys
 ) -> bytes | str:
-    """A pickled `Evaluation` of mappings int16 [B, N, H] with keys uint64 [B]; text: why this node cannot.
+    """A pickled `Attempt` at mappings int16 [B, N, H] with keys uint64 [B]; text: why this node cannot.
 
     `boxed` holds the reference of the pickled problem, `expected` the version of egrl and the problem's fingerprint.
     """
@@ -70,7 +72,7 @@ def measure_here(
                 f"found {problem.fingerprint()[:12]}"
             )
         _held[reference.hex()] = problem
-    return pickle.dumps(_held[reference.hex()].evaluate(mapping.copy(), key.copy()))
+    return answer(_held[reference.hex()], mapping, key.copy())
 
 
 def _task() -> Callable[..., bytes | tuple[str, str]]:
@@ -100,13 +102,15 @@ class RayCluster:
     Without an address a cluster of `workers` CPUs is started on this machine and stopped by `close`; with one, that
     cluster is joined and left as it is. Where the calling program has joined a cluster already, that one is used.
 
-    A slice whose worker or node died is measured again elsewhere (evaluation is pure), `MAX_RETRIES` times.
+    A slice whose worker or node died is measured again elsewhere (evaluation is pure), `MAX_RETRIES` times; then its
+    rows one by one, and those whose worker dies have failed.
     """
 
     def __init__(self, problems: Sequence[Problem], workers: int, address: str = "") -> None:
         """Raises InputError where the address is not that of a cluster, RunFailure where none can be started."""
         self._workers = workers
-        self._waiting: dict[Any, Proposals] = {}
+        self._waiting: dict[Any, tuple[Proposals, Keys]] = {}
+        self._failures, self._measured = Failures(), False
         with ExitStack() as stack:
             self._ray = stack.enter_context(join_cluster(address, workers))
             dumps = self._ray.cloudpickle.dumps  # pickle, but classes of a script go along
@@ -116,11 +120,15 @@ class RayCluster:
 
     def submit(self, proposals: Proposals, key: Keys) -> None:
         """Queue the slices of a batch."""
-        boxed, expected = self._problems[proposals.problem]
         for part in np.array_split(np.arange(len(proposals)), min(self._workers, len(proposals))):
             rows = slice(int(part[0]), int(part[-1]) + 1)
-            reference = self._measure.remote(boxed, expected, proposals.mapping[rows], key[rows])
-            self._waiting[reference] = proposals.rows(rows)
+            asked = (proposals.rows(rows), key[rows])
+            self._waiting[self._task(*asked)] = asked
+
+    def _task(self, proposals: Proposals, key: Keys, retries: int = MAX_RETRIES) -> Any:
+        """Ray's reference of what will be an answer of `measure_here`."""
+        boxed, expected = self._problems[proposals.problem]
+        return self._measure.options(max_retries=retries).remote(boxed, expected, proposals.mapping, key)
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
         """Finished slices; waits up to `timeout_s` for the first. RunFailure where Ray gave a slice up."""
@@ -130,9 +138,33 @@ class RayCluster:
         finished, _ = self._ray.wait(references, num_returns=1, timeout=timeout_s)
         if finished:
             finished, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
-        return [(self._waiting.pop(reference), self._result(reference)) for reference in finished]
+        results = []
+        for reference in finished:
+            proposals, key = self._waiting.pop(reference)
+            found = self._attempt(reference, proposals, key)
+            results.append((proposals, self._failures.take(found, int(proposals.tickets[0]))))
+        return results
 
-    def _result(self, reference: Any) -> Evaluation:
+    def _attempt(self, reference: Any, proposals: Proposals, key: Keys) -> Attempt:
+        """What came of a slice; if its workers died, of its rows one by one: those that kill theirs have failed.
+
+        RunFailure where Ray gives up and nothing was ever measured.
+        """
+        try:
+            return self._result(reference)
+        except _Died as error:
+            if len(proposals) == 1 and self._measured:
+                return Attempt(
+                    failed(proposals.mapping), (f"it ended the process that measured it: {error}",)
+                )
+            if len(proposals) == 1:
+                raise RunFailure(
+                    f"Ray gave up measuring ({MAX_RETRIES + 1} tries at most): {error}"
+                ) from error
+        rows = [(proposals.rows(slice(row, row + 1)), key[row : row + 1]) for row in range(len(proposals))]
+        return joined([self._attempt(self._task(*row, retries=0), *row) for row in rows])
+
+    def _result(self, reference: Any) -> Attempt:
         failures = self._ray.exceptions
         try:
             found = self._ray.get(reference)
@@ -142,11 +174,13 @@ class RayCluster:
             raise RunFailure(f"a measurement failed: {error}") from error
         except failures.RayError as error:
             reason = str(error).strip().partition("\n")[0].partition(". ")[0] or "no reason given"
-            tries = f"{MAX_RETRIES + 1} tries at most"
-            raise RunFailure(f"Ray gave up measuring ({tries}): {type(error).__name__}: {reason}") from error
+            raise _Died(f"{type(error).__name__}: {reason}") from error
         if isinstance(found, bytes):
-            evaluation: Evaluation = pickle.loads(found)
-            return evaluation
+            answered: Attempt | Exception = pickle.loads(found)
+            if isinstance(answered, Exception):
+                raise answered
+            self._measured = True
+            return answered
         node, reason = found
         raise RunFailure(f"Ray node {node} cannot measure: {reason}")
 
@@ -158,6 +192,10 @@ class RayCluster:
         """Leave the cluster, and stop it if it was started here; results still under way are dropped."""
         self._waiting.clear()
         self._connection.close()
+
+
+class _Died(Exception):
+    """Ray gave up a task since its worker or node died; the message says how."""
 
 
 ANSWER_S = 20.0

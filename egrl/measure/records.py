@@ -18,16 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from egrl.core import atomic
+from egrl.core.typed_tables import check_document
 from egrl.measure.board import Profile
 from egrl.measure.config import LOG
 from hwsim.problem import Mapping16, Status
-from workloads.files import no_link, read_bytes
+from workloads.files import no_link, read_bytes, read_text
+from workloads.json_text import parse_document
 from workloads.text import visible
 
 FILE = "measurements.jsonl"
 KIND = "measurement"
+BOARD, BOARD_KIND = "board.json", "board"
 VERSION = 1
 
 
@@ -124,6 +128,51 @@ def _entry(key: str, record: Record) -> dict[str, Any]:
         "reason": record.reason,
         **profile,
     }
+
+
+def kept_samples(folder: Path, key: str) -> tuple[float, ...]:
+    """The latencies of a mapping, by its digest, that a run folder keeps; none where it has none.
+
+    InputError where the file cannot be read.
+    """
+    path, found = folder / FILE, Measurements()
+    for line in read_bytes(path, "the measurements of the run").splitlines() if path.exists() else ():
+        if (entry := _object(line)) is not None:
+            found._read(entry)
+    record = found.get(key)
+    return () if record is None else record.samples_s
+
+
+class BoardFile:
+    """Which board measured a run, in RUN/board.json: its command, and what it calls itself, if it does.
+
+    Attributes:
+        command: of the evaluator that measured last; "": not known.
+        names: of the boards that answered, as they say themselves.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Of a run folder. InputError where the file is there and damaged."""
+        self._path = folder / BOARD
+        text = read_text(str(self._path), "the board of the run") if self._path.exists() else ""
+        document = parse_document(text, str(self._path), BOARD_KIND, VERSION) if text else {}
+        if text:
+            check_document(_Board, document, str(self._path))
+        self.command: str = document.get("command", "")
+        self.names: set[str] = set(document.get("boards", ()))
+
+    def keep(self, command: str, names: set[str]) -> None:
+        """Write which boards answered, besides those before. RunFailure where the disk refuses."""
+        known = self.names | names
+        if (command, known) != (self.command, self.names):
+            self.command, self.names = command, known
+            document = {"kind": BOARD_KIND, "version": VERSION, "command": command, "boards": sorted(known)}
+            atomic.write(self._path, json.dumps(document, indent=1) + "\n")
+
+
+class _Board(TypedDict):
+    command: str
+    boards: list[str]
 
 
 class EvaluatorLog:

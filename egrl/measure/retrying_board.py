@@ -42,6 +42,7 @@ class RetryingBoard:
 
     Attributes:
         requests, failures, restarts: counted so far.
+        names: which boards it was, as they said themselves.
         busy_s: seconds spent in requests.
     """
 
@@ -62,6 +63,7 @@ class RetryingBoard:
         self._started = False
         self.requests = self.failures = self.restarts = 0
         self.busy_s = 0.0
+        self.names: set[str] = set()
 
     def measure(
         self,
@@ -86,7 +88,7 @@ class RetryingBoard:
             if answer.status == Status.OK and self._promising(answer, better_than, noise):
                 wanted = samples_needed(noise, config.width, config.repeats)
                 while len(samples) < wanted and answer.status == Status.OK:
-                    answer = self.ask(request, timeout_s)
+                    answer = self.ask(request, timeout_s, ran_before=True)
                     samples += answer.samples_s
                     profiles.append(self._profile(answer, read))
         except BoardFailure as error:
@@ -112,22 +114,27 @@ class RetryingBoard:
     def _promising(self, answer: Answer, better_than: float, noise: float) -> bool:
         return Measurement(answer.samples_s, self._config.statistic, noise).interval[0] <= better_than
 
-    def ask(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
+    def ask(self, request: Mapping[str, Any], timeout_s: float, ran_before: bool = False) -> Answer:
         """A request; again where it got no usable answer, `retries` times. Raises the last BoardFailure.
 
+        What `ran_before` is asked again after a time-out or an error, too: the mapping is not to blame. Of others a
+        time-out counts at once, and an error unless the board says that it is worth another try.
         A board that was just started measures the baseline first, so that slow starts are not the request's fault.
         """
         for attempt in range(self._config.retries + 1):
+            last = attempt == self._config.retries or self._closed.is_set()
             if not self._started and request is not self._baseline:
                 self._probe()
             try:
-                return self._once(request, timeout_s)
-            except BoardSilent:
-                raise
-            except BoardFailure:
-                if attempt == self._config.retries or self._closed.is_set():
+                answer = self._once(request, timeout_s)
+            except BoardFailure as error:
+                if last or self._closed.is_set() or (isinstance(error, BoardSilent) and not ran_before):
                     raise
-                self._pause(attempt)
+            else:
+                if last or answer.status != Status.FAILED or not (ran_before or answer.retry):
+                    return answer
+                self._log(f"asked again: {answer.reason}")
+            self._pause(attempt)
         raise AssertionError("unreachable: retries is 0 or more")
 
     def _once(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
@@ -148,19 +155,23 @@ class RetryingBoard:
         self._started = True
         if answer.status == Status.FAILED:
             self.failures += 1
+        elif answer.board:
+            self.names.add(answer.board)
         return answer
 
     def _probe(self) -> None:
         reason = ""
         for attempt in range(self._config.restarts):
             try:
-                self._once(self._baseline, self._config.timeout_s)
-                return
+                answer = self._once(self._baseline, self._config.timeout_s)
+                if answer.status == Status.OK:
+                    return
+                reason = answer.reason or "it calls the mapping invalid"
             except BoardFailure as error:
                 reason = str(error)
                 if self._closed.is_set():
                     raise
-                self._pause(attempt)
+            self._pause(attempt)
         raise GivenUp(reason)
 
     def _pause(self, attempt: int) -> None:
@@ -196,7 +207,7 @@ def baseline_record(
     def sample() -> float:
         nonlocal quickest, asked
         begun = time.monotonic()
-        answer = board.ask(request, config.timeout_s)
+        answer = board.ask(request, limit_s(config, quickest), ran_before=True)
         quickest, asked = min(quickest, time.monotonic() - begun), asked + 1
         if asked == TIMED:
             timed(float(quickest))
@@ -213,6 +224,11 @@ def baseline_record(
     except BoardFailure as error:
         raise RunFailure(f"--evaluator: the baseline cannot be measured: {error}") from error
     return Record(Status.OK, found.samples, request_s=float(quickest), profile=mean_profile(profiles))
+
+
+def limit_s(config: EvaluatorConfig, request_s: float) -> float:
+    """What a request may take, one that is as slow as any should be having taken `request_s`."""
+    return min(config.timeout_s, max(config.timeout_floor_s, config.timeout_factor * request_s))
 
 
 def best_before(reported: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:

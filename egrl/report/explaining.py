@@ -1,7 +1,7 @@
 """The model by which the page of a run on a board explains what the best mapping gains, and how well it predicts.
 
 A board says how long mappings take, and not why. The page explains by a chip file that is fitted to what the run has
-measured, if the run learned from it and the fit predicts mappings that it has not seen better than the chip file does;
+measured, if that is enough and the fit predicts mappings that it has not seen better than the chip file does;
 else by the chip file.
 """
 
@@ -17,6 +17,7 @@ from egrl.calibrate import fit
 from egrl.calibrate.fit import MIN_MAPPINGS, networks
 from egrl.methods.twin.proposer import SOURCES
 from egrl.runs.past_run import Evaluations, PastRun
+from egrl.runs.text import confirmed
 from hwsim.baseline import noise_free_cost, with_baseline
 from hwsim.capabilities import HasParts, explainer
 from hwsim.explanation import OpTimes
@@ -39,10 +40,19 @@ class Explaining:
     Attributes:
         problem: the run's problem, or the same on a fitted chip file.
         says: which model that is and how well it predicts, in sentences; "" if it gave the run's costs.
+        name: of the model in a sentence; "" likewise.
+        why: why it does not explain what the board measured, in words; "" if it does.
     """
 
     problem: Problem
     says: str
+    name: str = ""
+    why: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether what the model says of other mappings is worth reading."""
+        return not self.why
 
 
 def explaining(run: PastRun, best: Mapping16) -> Explaining:
@@ -53,7 +63,8 @@ def explaining(run: PastRun, best: Mapping16) -> Explaining:
     measured = float(run.summary["best"]["speedup"])
     found = _fitted(run)
     if found is None:
-        return Explaining(problem, f"{by_the_file(problem, best, measured)} {NOT_MEASURED}")
+        says = f"{by_the_file(problem, best, measured)} {NOT_MEASURED}"
+        return Explaining(problem, says, BY_FILE, _unexplained(run, problem, best))
     fitted, error, before, count = found
     says = (
         f"These times are those of a chip file that was fitted to the {count} mappings that the board measured, not the"
@@ -61,9 +72,28 @@ def explaining(run: PastRun, best: Mapping16) -> Explaining:
         f" {before:.1%} (root mean square). For the best mapping it predicts {_speedup(fitted, best):.4f}x; the board"
         f" measured {measured:.4f}x."
     )
-    return Explaining(fitted, says)
+    return Explaining(fitted, says, BY_FIT, _unexplained(run, fitted, best))
 
 
+BY_FILE, BY_FIT = "the chip file", "a chip file fitted to the run's measurements"
+
+
+def _unexplained(run: PastRun, problem: Problem, best: Mapping16) -> str:
+    """Why a model does not explain the confirmed gain of a run's best mapping; "" if it does, or it is another one."""
+    if not np.array_equal(best, run.best_mapping()):
+        return ""
+    if not confirmed(run.summary):
+        return "the gain is not confirmed"
+    speedup = float(run.summary["best"]["speedup"])
+    low, high = run.summary["evaluator"].get("speedup_interval") or (speedup, speedup)
+    predicted = _speedup(problem, best)
+    if low * (1 - EXACT) <= predicted <= high * (1 + EXACT):
+        return ""
+    return f"it says {predicted:.4f}x where {low:.4f}x to {high:.4f}x was measured"
+
+
+EXACT = 1e-4
+"""Share by which a model may miss a speedup that is known exactly. Assumption."""
 NOT_MEASURED = "These times are the chip file's, not the board's."
 
 
@@ -84,10 +114,10 @@ def _speedup(problem: Problem, best: Mapping16) -> float:
 
 def _fitted(run: PastRun) -> tuple[Problem, float, float, int] | None:
     """The problem on a chip file fitted to a run, its held-out error, that of the file as it was (root mean squares of
-    the logarithm), and the number of mappings; None if the run has no twin, or the fit predicts no better.
+    the logarithm), and the number of mappings; None if these are few, or the fit predicts no better.
     """
     problem = run.problem
-    if not isinstance(problem, HasFamily) or not _learned(run.evaluations()):
+    if not isinstance(problem, HasFamily) or not _is_enough(run.evaluations()):
         return None
     measured = networks([run])
     by_file = fit.fit_of(measured, fit.describable(measured))
@@ -102,11 +132,11 @@ def _fitted(run: PastRun) -> tuple[Problem, float, float, int] | None:
     return own, error, before, len(log_cost)
 
 
-def _learned(found: Evaluations) -> bool:
-    """Whether a twin proposed mappings, and enough was measured to fit a chip file."""
+def _is_enough(found: Evaluations) -> bool:
+    """Whether enough was measured to fit a chip file."""
     ran = np.isfinite(found.cost) & (found.cost > 0)
     different = len(np.unique(found.mapping[ran].reshape(int(ran.sum()), -1), axis=0))
-    return bool(np.isin(found.source, TWIN).any()) and different >= MIN_MAPPINGS
+    return different >= MIN_MAPPINGS
 
 
 def _described(problem: HasFamily, found: fit.Fit) -> Problem:

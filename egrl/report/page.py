@@ -17,20 +17,23 @@ from egrl.report.changes import GAINED, gained, memory, nodes
 from egrl.report.explaining import explaining, table
 from egrl.report.searching import curves, is_short, searching, settings
 from egrl.runs.past_run import MADE_OVER, PastRun
-from egrl.runs.simplified import KEEP, SHARES, Simplified, percent, simplify
+from egrl.runs.simplified import SHARES, Simplified, percent, quick, simplify
 from egrl.runs.text import (
+    NOT_CONFIRMED,
     SECONDS,
     about_of,
     advice,
     baseline_text,
+    board_remarks,
+    confirmed,
     cost_text,
     counted,
     distance,
     rule_text,
+    unconfirmed_text,
     verdict,
 )
 from hwsim.capabilities import HasPlacement
-from hwsim.fewest import evaluations
 from hwsim.nearest import unsuitable
 from hwsim.problem import About, Mapping16, Problem
 from hwsim.sections import Bars, Cell, HasSections, Line, Lines, MemoryMaps, Section, Table
@@ -74,7 +77,7 @@ def sections(run: PastRun) -> list[Section]:
         explained = explaining(run, best)
         problem = explained.problem
         found += _with_model(gained(problem, best), explained.says)
-        found += fewest(problem, best)
+        found += fewest(problem, best) if explained.holds else []
         if isinstance(problem, HasSections):
             found += problem.sections(best)
         found += table(run, best)
@@ -101,7 +104,9 @@ def _with_model(changes: Sequence[Section], says: str) -> list[Section]:
 def headline_of(summary: Mapping[str, Any]) -> str:
     """The speedup, as one number; "nothing valid" where there is none."""
     best = summary["best"]
-    return "nothing valid" if best is None else f"{best['speedup']:.4f}x"
+    if best is None:
+        return "nothing valid"
+    return f"{best['speedup']:.4f}x" + ("" if confirmed(summary) else f" ({NOT_CONFIRMED})")
 
 
 def sentence_of(summary: Mapping[str, Any]) -> str:
@@ -115,11 +120,12 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
     said = [
         f"the speedup is over {baseline_text(about_of(summary), baseline.get('rule', ''))}",
         "" if interval is None else f"its 95% interval is {interval[0]:.4f}x to {interval[1]:.4f}x",
+        unconfirmed_text(summary),
+        *board_remarks(summary),
         _costs(summary),
         distance(summary.get("gap")),
         verdict(summary),
         rule_text(baseline),
-        about_of(summary).uncounted,
         advice(summary),
         f"the search took {spent}",
     ]
@@ -160,6 +166,7 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
     rows: list[list[Cell]] = []
     for run, name, speedup in zip(runs, names, speedups, strict=True):
         s = run.summary
+        name += "" if confirmed(s) or s["best"] is None else f" ({NOT_CONFIRMED})"
         found = s["best"] or {"cost": None, "source": None}
         gap = s.get("gap")
         rows.append(
@@ -271,16 +278,14 @@ def _texts(sections: Sequence[Section]) -> Iterator[str]:
                 yield from {each.memory for each in section.maps}
 
 
-EVALS = 8
-"""Of the evaluations of `egrl simplify` one in so many: about a second."""
 CHANGES = "Changes, best first"
 
 
 def fewest(problem: Problem, best: Mapping16) -> list[Section]:
-    """The gain against the number of changes, and those that keep `KEEP` of it; nothing if nothing is gained."""
+    """The gain against the number of changes, and those of `egrl simplify`; nothing if nothing is gained."""
     if unsuitable(problem) or problem.judge(best):
         return []
-    found = simplify(problem, best, KEEP, max(evaluations(problem) // EVALS, 1))
+    found = simplify(problem, best, None, quick(problem))
     return [_curve(found), _changes(found)] if found.gains else []
 
 

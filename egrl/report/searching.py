@@ -194,6 +194,8 @@ def settings(run: PastRun) -> list[Section]:
         ["the run was made by", _named_versions(run.summary.get("versions") or {})],
         ["this page was made by", _named_versions(versions())],
     ]  # fmt: skip
+    if said := about_of(run.summary).uncounted:
+        about.append(["guessed or not counted", said])
     values = typed_tables.dotted_keys({"run": dataclasses.asdict(run.options), **run.settings})
     rows: list[list[Cell]] = [
         [key, "none" if value in (None, "") else str(value)] for key, value in values.items()

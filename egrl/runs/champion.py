@@ -1,34 +1,25 @@
-"""Naming the best of a run that was measured: everything within the noise of the best is measured again, in turn."""
+"""The champion of a run at its end: measured again, raced, or nearest to the baseline."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.loop import Champion, SearchState
-from egrl.core.mapping_file import names_of
-from egrl.measure.board import BoardFailure, excerpt
 from egrl.measure.board_executor import BoardExecutor
-from egrl.measure.config import EvaluatorConfig
 from egrl.measure.confirming import contenders
-from egrl.measure.evaluator import checked
 from egrl.measure.records import digest
-from egrl.measure.retrying_board import GivenUp
+from egrl.runs.naming import Named, choose
 from hwsim.capabilities import HasRace
 from hwsim.fewest import evaluations, front
-from hwsim.measure import Measurement, Practice, interleave, relative_noise, speedup_interval
 from hwsim.nearest import EQUAL, nearest, unsuitable
-from hwsim.problem import Mapping16, Problem, Status
+from hwsim.problem import Mapping16, Problem
 
-if TYPE_CHECKING:
-    from egrl.runs.run import Run
-
-LEAST_ROUNDS = 3
 PROVED = 8
 """Of the evaluations of `egrl simplify` one in so many looks for the mapping nearest to the baseline that is as fast as
 a proven one."""
@@ -36,113 +27,6 @@ RACERS = 8
 """Mappings of a run that are raced where the problem measures on this machine …"""
 RACE_NOISE = 0.15
 """… and the relative noise that is assumed there: neighbours on a shared machine."""
-
-
-@dataclass(frozen=True)
-class Named:
-    """The best mapping of a run.
-
-    Attributes:
-        ticket: its evaluation.
-        mapping: int16 [N, H].
-        best, baseline: measured in turn with one another after the best was chosen, so that its luck does not count.
-        contenders: how many mappings within the noise of the best were measured again to choose it.
-    """
-
-    ticket: int
-    mapping: Mapping16
-    best: Measurement
-    baseline: Measurement
-    contenders: int
-
-    def table(self) -> dict[str, Any]:
-        """What the table `evaluator` of a summary says of it."""
-        noise = self.best.noise or relative_noise(self.baseline.samples)
-        return {
-            "noise": noise,
-            "contenders": self.contenders,
-            "speedup_interval": list(speedup_interval(self.best, self.baseline)),
-        }
-
-
-def choose(boards: BoardExecutor, archive: Archive, tickets: Sequence[int]) -> Named | None:
-    """Measure mappings again, in turn, on the first board that still measures, and name the best of them.
-
-    `tickets` are evaluations of different mappings, best first. None where there are none, or one can no longer be
-    measured. Nothing else is measured from then on.
-    """
-    config = boards.config
-    mappings = [archive.mappings(np.array([ticket]))[0] for ticket in tickets]
-    if not mappings:
-        return None
-    boards.rest()
-    if not boards.living:
-        return None
-    try:
-        return in_turn(
-            lambda m: _sampler(boards, m), boards.baseline, mappings, tickets, config, boards.noise
-        )
-    except (BoardFailure, GivenUp) as error:
-        boards.log(f"naming the best: {error}")
-        return None
-
-
-def in_turn(
-    sampler: Callable[[Mapping16], Callable[[], float]],
-    baseline: Mapping16,
-    mappings: Sequence[Mapping16],
-    tickets: Sequence[int],
-    config: EvaluatorConfig,
-    noise: float,
-) -> Named:
-    """Measure mappings int16 [N, H] in turn and choose one; then measure it alternating with the baseline.
-
-    `sampler` gives what measures a mapping once, in seconds. At least one mapping, each with its ticket.
-    """
-    race = Practice(0, min(LEAST_ROUNDS, config.rounds), config.rounds, config.width, config.statistic)
-    at = 0
-    if len(mappings) > 1:
-        found = interleave([sampler(mapping) for mapping in mappings], race, noise)
-        at = min(range(len(found)), key=lambda i: found[i].value)
-    anew = [sampler(mapping) for mapping in (baseline, mappings[at])]
-    reference, best = interleave(anew, replace(race, least=config.rounds), noise)
-    return Named(tickets[at], mappings[at], best, reference, len(mappings))
-
-
-def confirm(
-    problem: Problem,
-    run: Run,
-    noise: float,
-    measure: Callable[[list[dict[str, Any]]], float],
-    most: int,
-    rounds: int,
-) -> Named | None:
-    """Name the best of a run whose caller measures; None if nothing has run yet. See `egrl.Search.confirm`.
-
-    If the `noise` is not known, that of `LEAST_ROUNDS` measurements of the baseline stands for it.
-    """
-
-    def sampler(mapping: Mapping16) -> Callable[[], float]:
-        return lambda: _seconds(measure(names_of(problem, mapping)))
-
-    archive, config = run.context.archive, replace(run.config.evaluator, contenders=most, rounds=rounds)
-    baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64)).repaired[0]
-    if not noise:
-        once = sampler(baseline)
-        noise = relative_noise([once() for _ in range(LEAST_ROUNDS)])
-    tickets = contenders(archive, noise, most)
-    if not tickets:
-        return None
-    mappings = [archive.mappings(np.array([ticket]))[0] for ticket in tickets]
-    return in_turn(sampler, baseline, mappings, tickets, config, noise)
-
-
-def _seconds(given: Any) -> float:
-    """What a caller measured. ValueError if it cannot be seconds."""
-    ((found, *more),) = checked([given], "confirm")
-    if more or found != found:
-        raise ValueError(f"confirm: expected the seconds of one measurement, received {excerpt(given)}")
-    return found
 
 
 def champion_of_named(champion: Champion, archive: Archive, found: Named) -> Champion:
@@ -163,18 +47,6 @@ def _instead(
         ticket=ticket,
         mapping=mapping,
     )
-
-
-def _sampler(boards: BoardExecutor, mapping: Mapping16) -> Callable[[], float]:
-    request, config, board = boards.request(mapping), boards.config, boards.living[0]
-
-    def sample() -> float:
-        answer = board.ask(request, config.timeout_s)
-        if answer.status != Status.OK:
-            raise BoardFailure(answer.reason or "invalid")
-        return Measurement(answer.samples_s, config.statistic).value
-
-    return sample
 
 
 @dataclass(frozen=True)
@@ -240,17 +112,22 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
 
 
 def name_the_best(boards: BoardExecutor, archive: Archive, state: SearchState, complete: bool) -> Measured:
-    """What the summary says of a run that was measured. Where the run is complete and the evaluator noisy, its best
+    """What the summary says of a run that was measured. Where the run is complete and costs are not exact, its best
     mappings are measured again first, and the champion of `state` becomes the one that holds.
     """
-    busy, begun, baseline_cost, found = boards.usage().busy, time.monotonic(), boards.baseline_cost, None
-    if complete and boards.noise and boards.config.contenders:
-        found = choose(boards, archive, contenders(archive, boards.noise, boards.config.contenders))
-    champion = state.champions[0]
+    busy, begun, baseline_cost, config = (
+        boards.usage().busy,
+        time.monotonic(),
+        boards.baseline_cost,
+        boards.config,
+    )
+    again = complete and not config.exact and config.contenders > 0
+    found, champion = choose(boards, archive) if again else None, state.champions[0]
     if found is not None and champion is not None:
         baseline_cost = found.baseline.value
         state.champions[0] = champion_of_named(champion, archive, found)
     usage = boards.usage()
+    named = {"noise": boards.noise, "contenders": 0, "confirmed": config.exact, "speedup_interval": None}
     return Measured(
         baseline_cost,
         {
@@ -259,9 +136,7 @@ def name_the_best(boards: BoardExecutor, archive: Archive, state: SearchState, c
             "failures": usage.failures,
             "restarts": usage.restarts,
             "busy": round(busy, 4),
-            "noise": boards.noise,
-            "contenders": 0 if found is None else found.contenders,
-            "speedup_interval": None if found is None else list(speedup_interval(found.best, found.baseline)),
+            **(named if found is None else found.table()),
             "naming_seconds": round(time.monotonic() - begun, 3),
         },
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from egrl.core import loop
-from egrl.core.contracts import Budget, Memory, Observer, Recorder
+from egrl.core.contracts import CONFIRMED, Budget, Memory, Observer, Recorder
 from egrl.core.interrupts import HINT, Interrupted, StopSignal
 from egrl.core.loop import SearchState
 from egrl.measure import local
@@ -15,7 +15,7 @@ from egrl.runs import checkpoint, progress
 from egrl.runs.gap import Gap, HardlyPays, sooner
 from egrl.runs.progress import Gains
 from egrl.runs.run import Run
-from egrl.runs.text import opening_lines
+from egrl.runs.text import counted, opening_lines
 from hwsim.problem import Bound, Mapping16
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def conduct(
         raise _interrupted(run, saved[-1][0] if saved else None, at_once=True) from None
     if boards is not None and (usage := boards.usage()).failures:
         progress.note(
-            f"the evaluator failed {usage.failures} times, {usage.restarts} starts among them; see"
-            f" {path / LOG}",
+            f"{counted(usage.failures, 'request')} of {usage.requests} failed, after {usage.restarts} of them the"
+            f" evaluator was started again; see {path / LOG}",
             quiet,
         )
     assert run.state is not None
@@ -114,8 +114,9 @@ def _search(
         context.costs.noise = boards.noise
         from egrl.measure.confirming import ConfirmingBoards
 
-        confirmed = boards.noise > 0 and boards.config.confirm
-        measure = ConfirmingBoards(boards) if confirmed else boards
+        begun = [] if run.folder is None else run.folder.rows()  # of a caller who reported seconds: without
+        confirmed = boards.config.confirm and not boards.config.exact
+        measure = ConfirmingBoards(boards) if confirmed and has_confirmed(begun) else boards
     title = f"{problem.about.workload} {options.method}"
     best = None if run.state is None else run.state.champions[0]
     rows = [] if run.folder is None else run.folder.rows()
@@ -152,6 +153,11 @@ def _search(
     finally:
         measure.close()
     return document, mapping, end != summary.USER or asking.stops
+
+
+def has_confirmed(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the rows of metrics so far, if there are any, have the columns of what was measured again."""
+    return not rows or CONFIRMED[0] in rows[0]
 
 
 def _conclude(

@@ -15,6 +15,7 @@ requests names the best. What fails and is tried again comes on top; what comes 
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -347,31 +348,33 @@ def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
     return tables
 
 
-NAMING = 0.2
-"""Share of the requests that may name the best; assumption: one in five keeps a champion from being luck."""
+NAMING, LEAST_NAMING = 0.2, 5
+"""Share of the requests that name the best and confirm its speedup, and how many these are at least; assumption: one in
+five keeps a champion from being luck."""
+RACE = 1 / 3
+"""The share of these that the race of the contenders takes; the rest compares the winner with the baseline."""
 MOST = EvaluatorConfig.contenders
-"""Contenders, and rounds, at most: as without a budget in requests."""
+"""Contenders, at most: as without a budget in requests."""
 DEFAULT = 100
 """Requests to a board where no budget is given: minutes on most, where evaluations by the thousand would take days."""
 FEW = 40
-"""Below so many there are no two contenders that are measured again to name the best."""
+"""Below so many there are no two contenders: the best of the search is the one that is confirmed."""
 LEARNING = ("egrl", "twin")
 """Methods that learn a model of the board, which takes measurements."""
-COUNTED = ("repeats", "contenders", "rounds")
+COUNTED = ("repeats", "contenders", "rounds", "comparisons")
 """Settings of an evaluator that follow from how many requests there are."""
 
 
 def settings_of_requests(requests: int) -> dict[str, Any]:
     """The settings of an evaluator by name, unless the user sets others.
 
-    As many contenders as rounds of measuring them in turn, as many as the share for it allows.
+    Few contenders in few rounds, so that most of the share is left to compare the winner with the baseline.
     """
-    fitting = [count for count in range(1, MOST + 1) if _naming(count, count) <= NAMING * requests]
-    return {
-        "repeats": 1,
-        "contenders": fitting[-1] if fitting else 0,
-        "rounds": fitting[-1] if fitting else 1,
-    }
+    share = max(int(NAMING * requests), LEAST_NAMING)
+    contenders = max(min(math.isqrt(share // 2), MOST), 1)
+    rounds = max(int(RACE * share / contenders), 1)
+    comparisons = (share - contenders * rounds) // 2
+    return {"repeats": 1, "contenders": contenders, "rounds": rounds, "comparisons": comparisons}
 
 
 def words_of_requests(requests: int, evaluations: int, method: str) -> str:
@@ -387,9 +390,11 @@ def words_of_requests(requests: int, evaluations: int, method: str) -> str:
     return f"{text}; with fewer than {FEW} the best is chosen by one measurement of each mapping{model}"
 
 
-def _naming(contenders: int, rounds: int) -> int:
+def _naming(config: EvaluatorConfig) -> int:
     """Requests that name the best, at most: the contenders in turn, then the best of them and the baseline."""
-    return (contenders + 2) * rounds if contenders else 0
+    if config.exact or not config.contenders:
+        return 0
+    return config.contenders * config.rounds + 2 * config.comparisons
 
 
 def evaluations_of_requests(requests: int, config: EvaluatorConfig, generation_evals: int) -> int:
@@ -401,7 +406,7 @@ def evaluations_of_requests(requests: int, config: EvaluatorConfig, generation_e
         raise InputError(
             f"--set evaluator.repeats: expected 1 with --requests, which counts them, found {config.repeats}"
         )
-    others = config.warmup + BASELINE_SAMPLES + _naming(config.contenders, config.rounds)
+    others = config.warmup + BASELINE_SAMPLES + _naming(config)
     if requests <= others:
         raise InputError(
             f"--requests: expected more than {others}, which the baseline and naming the best may need, found"
@@ -409,7 +414,7 @@ def evaluations_of_requests(requests: int, config: EvaluatorConfig, generation_e
         )
     left = requests - others
     # One after every whole generation but the last: the most n with n + (n - 1) // generation_evals <= left.
-    return left - left // (generation_evals + 1) if config.confirm else left
+    return left - left // (generation_evals + 1) if config.confirm and not config.exact else left
 
 
 RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator", "until_gap")
@@ -418,9 +423,14 @@ AT_THE_ENDS = ("bound_seconds", "exact_seconds")
 """Options of what comes before and after the search: the start is kept in the folder, the bound is proved anew."""
 
 
+AT_THE_END = ("contenders", "rounds", "comparisons")
+"""Settings of an evaluator that count what is measured at the end, which follow from a budget in requests."""
+
+
 def fixed_settings(resolved: RunConfig) -> dict[str, Any]:
     """Dotted key of config.toml -> value, of all that may not change when the run is resumed."""
-    free = {f"run.{name}" for name in (*RESUMABLE, *AT_THE_ENDS)} | {f"evaluator.{name}" for name in PATIENCE}
+    free = {f"run.{name}" for name in (*RESUMABLE, *AT_THE_ENDS)}
+    free |= {f"evaluator.{name}" for name in (*PATIENCE, *AT_THE_END)}
     return {
         key: value
         for key, value in typed_tables.dotted_keys(typed_tables.plain_table(resolved)).items()

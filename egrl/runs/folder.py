@@ -10,7 +10,9 @@ import csv
 import errno
 import hashlib
 import io
+import itertools
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +23,9 @@ from filelock import FileLock, Timeout
 
 from egrl.core import atomic
 from egrl.core.archive import Archive
-from egrl.core.contracts import POLICY_EVERY, policy_is_due
+from egrl.core.contracts import CONFIRMED, POLICY_EVERY, policy_is_due
+from egrl.measure import confirming, records
+from egrl.measure.config import LOG
 from egrl.runs import checkpoint, chunks
 from egrl.runs.chunks import Chunk, KeptChunks
 from hwsim.capabilities import HasFiles, HasPlanText
@@ -48,6 +52,13 @@ START_FILE = "start_mapping.json"
 BASELINE_FILE = "baseline_mapping.json"
 BASELINE_LAYOUT = "baseline_layout.json"
 INIT_FILE = "init_policy.safetensors"
+BEFORE = "before"
+"""Folders of what another board measured begin so."""
+MEASURED = (
+    *(SUMMARY, METRICS, BEST, SIMPLIFIED, CHECKPOINT, MAPPINGS, POLICIES, "calibration", "report.html"),
+    *(records.FILE, records.BOARD, LOG, confirming.FILE),
+)
+"""What belongs to the board that measured it, beside event files."""
 KEPT_STARTS = ("cold", "compiler", "rules")
 """Starts that follow from the problem; others are copied into the run folder."""
 
@@ -155,6 +166,23 @@ class RunFolder:
         """Whether the run has got beyond its inputs, so that these are complete."""
         left = (self.path / SUMMARY, self.path / METRICS, self.path / MAPPINGS)
         return bool(checkpoint.listing(self.path / CHECKPOINT)) or any(path.exists() for path in left)
+
+    def put_aside(self) -> Path | None:
+        """Move all that was measured to a folder `before-N` of this one; its best mapping, None where it has none.
+
+        The inputs stay. RunFailure where the disk refuses.
+        """
+        number = next(n for n in itertools.count(1) if not (self.path / f"{BEFORE}-{n}").exists())
+        aside = self._subfolder(f"{BEFORE}-{number}")
+        names = [path.name for path in self.path.glob("events.*")]
+        try:
+            for name in (*MEASURED, *names):
+                if (self.path / name).exists():
+                    (self.path / name).rename(aside / name)
+        except OSError as error:
+            raise atomic.disk_failure(aside, error) from error
+        self._metrics, self._chunks = MetricsFile(self.path / METRICS), KeptChunks(self.path / MAPPINGS)
+        return aside / BEST if (aside / BEST).is_file() else None
 
     # ---- growing files
 
@@ -327,6 +355,8 @@ class MetricsFile:
             writer.writerow(row.keys())
         else:
             names = next(csv.reader([self._content[: self._content.index(b"\n")].decode()]))
+            if CONFIRMED[0] in names and CONFIRMED[0] not in row:  # a board began, whose caller goes on
+                row = {**row, **dict.fromkeys(CONFIRMED, math.nan)}
             if list(row) != names:
                 raise ValueError(f"metrics: expected {', '.join(names)}, received {', '.join(row)}")
         writer.writerow([_cell(value) for value in row.values()])

@@ -21,7 +21,7 @@ import numpy as np
 
 from egrl.core.contracts import Budget, Observer
 from egrl.core.loop import Champion
-from egrl.measure.local import end_with_parent
+from egrl.measure.child import end_with_parent
 from egrl.runs import progress
 from egrl.runs.config import NEVER, RunOptions, share_of
 from egrl.runs.progress import IDLE, Gains

@@ -28,11 +28,13 @@ from egrl.runs.text import (
     baseline_table,
     baseline_text,
     compared,
+    confirmed,
     cost_text,
     counted,
     distance,
     percent_up,
     start_word,
+    sureness,
     table_of,
 )
 from hwsim.problem import Mapping16, Problem, Profiles
@@ -366,6 +368,11 @@ class Result:
         found = (self.summary.get("evaluator") or {}).get("speedup_interval")
         return None if found is None else (float(found[0]), float(found[1]))
 
+    @property
+    def confirmed(self) -> bool:
+        """Whether the speedup holds: measured again after the best was chosen, of exact costs, or of a model's."""
+        return confirmed(self.summary)
+
     def _number(self, key: str) -> float | None:
         found = self.summary[key]
         return None if found is None else float(found)
@@ -390,18 +397,22 @@ class Result:
         what = f"{self.problem.about.workload} on {self.problem.about.chip}"
         about, baseline = self.problem.about, baseline_text(self.problem.about, self.problem.baseline.name)
         found = "nothing valid" if self.mapping is None else compared(self.speedup, baseline, about.unit)
-        sure = self.interval
-        between = "" if sure is None else f"95% interval {sure[0]:.4f}x to {sure[1]:.4f}x"
-        parts = [found, between, distance(self.gap), counted(self.summary["evaluations"], "evaluation")]
+        parts = [
+            found,
+            sureness(self.summary),
+            distance(self.gap),
+            counted(self.summary["evaluations"], "evaluation"),
+        ]
         return f"<Result {what}: {', '.join(part for part in parts if part)}>"
 
     def _repr_html_(self) -> str:
         """The result as a table, for notebooks."""
         unit, best = self.problem.about.unit, self.cost
+        sure = (f"{self.speedup:.4f}x", sureness(self.summary))
         rows = {
             "workload": f"{self.problem.about.workload} on {self.problem.about.chip}",
             "method": f"{self.summary['method']}, {counted(self.summary['evaluations'], 'evaluation')}",
-            "best": "none" if best is None else f"{cost_text(best, unit)}, {self.speedup:.4f}x",
+            "best": "none" if best is None else ", ".join(filter(None, (cost_text(best, unit), *sure))),
             self.problem.about.baseline_name: cost_text(float(self.summary["baseline"]["cost"]), unit),
             "gap": "unknown" if self.gap is None else f"at most {percent_up(self.gap)}",
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +21,16 @@ from egrl.core.typed_tables import code_settings, missing_code
 from egrl.measure.config import EvaluatorConfig, is_command
 from egrl.runs import config
 from egrl.runs import folder as run_folder
-from egrl.runs.config import RESUMABLE, RunConfig, RunOptions
+from egrl.runs.config import (
+    RESUMABLE,
+    RunConfig,
+    RunOptions,
+    evaluations_of_requests,
+    settings_of_requests,
+    words_of_requests,
+)
 from egrl.runs.summary import GAP, METHOD
-from workloads.errors import InputError
+from workloads.errors import InputError, Notice
 from workloads.files import read_text
 
 KINDS = {"method": methods.KIND, "problem": problems.KIND}
@@ -42,7 +50,7 @@ def check_only(given: Mapping[str, Any]) -> None:
     found = [
         name
         for name, value in given.items()
-        if value not in (None, "", ()) and name not in (*RESUMABLE, *KINDS)
+        if value not in (None, "", ()) and name not in (*RESUMABLE, REQUESTS, *KINDS)
     ]
     if found:
         raise InputError(f"--resume: expected no other flags than {_flags(RESUMABLE)}; found {_flags(found)}")
@@ -121,13 +129,16 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     return [word for name, value in options.items() for word in (_flags([name]), str(value))]
 
 
-def larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
-    """The options of a resumed run; InputError where the new budget is not of the old kind and at least as large."""
+def larger(options: RunOptions, given: Mapping[str, Any], anew: bool = False) -> RunOptions:
+    """The options of a resumed run; InputError where the new budget is not of the old kind and at least as large.
+
+    `anew`: the run begins from its start, so that any budget of the old kind will do.
+    """
     changed = typed_tables.build(RunOptions, typed_tables.plain_table(options) | given, typed_tables.FLAGS)
     old = _budget_of(options)
     new = {k: given[k] for k in BUDGETS if k in given}
     for key, value in new.items():
-        if key not in old or value < old[key]:
+        if key not in old or (value < old[key] and not anew):
             expected = ", ".join(f"--{k} of at least {v}" for k, v in old.items())
             raise InputError(f"--resume: expected a larger budget, {expected}; found --{key} {value}")
     if bool(given.get("evaluator", options.evaluator)) != bool(options.evaluator):
@@ -135,6 +146,31 @@ def larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
         raise InputError(f"--evaluator: expected {measured}, found {given['evaluator']!r}")
     config.check_options(changed)
     return changed
+
+
+def in_evaluations(
+    options: RunOptions, evaluator: EvaluatorConfig, requests: int, anew: bool
+) -> tuple[RunOptions, EvaluatorConfig]:
+    """A budget in requests of a run that goes on: with its evaluations, and how often the best is measured again.
+
+    InputError where no board measures the run, its budget is no number of evaluations, or that has more already.
+    """
+    found = f"found --requests {requests}"
+    if not options.evaluator:
+        raise InputError(f"--resume: expected a budget for the model, which measured this run, {found}")
+    if options.evals is None:
+        expected = ", ".join(f"--{kind} of at least {value}" for kind, value in _budget_of(options).items())
+        raise InputError(f"--resume: expected a larger budget, {expected}; {found}")
+    counted = {name: value for name, value in settings_of_requests(requests).items() if name != "repeats"}
+    settings = replace(evaluator, **counted)
+    evals = evaluations_of_requests(requests, settings, options.generation_evals)
+    if evals < options.evals and not anew:
+        raise InputError(
+            f"--resume: expected more requests than the run has had, whose budget is {options.evals} evaluations;"
+            f" {found}, which are {evals}"
+        )
+    warnings.warn(Notice(words_of_requests(requests, evals, options.method)), stacklevel=5)
+    return replace(options, evals=evals), settings
 
 
 def _budget_of(options: RunOptions) -> dict[str, Any]:
@@ -161,19 +197,29 @@ def nothing_left(resolved: RunConfig, end: str, folder: Path) -> str:
 
 
 def resolve_again(
-    folder: Path, given: Mapping[str, Any], external: bool = False, settings: Sequence[str] = ()
+    folder: Path,
+    given: Mapping[str, Any],
+    external: bool = False,
+    settings: Sequence[str] = (),
+    new_board: bool = False,
 ) -> RunConfig:
     """The configuration with which a run folder goes on: its own, with the options that are `given` changed.
 
-    `external`: the caller measures, so that no command is started. InputError if its config.toml is damaged, if a
-    change is not allowed, or if it names code that neither `given` nor the `--set` `settings` name.
+    `external`: the caller measures, so that no command is started. `new_board`: it begins anew.
+    InputError if its config.toml is damaged, if a change is not allowed, or if it names code that neither `given` nor
+    the `--set` `settings` name.
     """
     where = str(folder / run_folder.CONFIG)
     tables, old = config.read_folder(folder)
     if external or given.get("executor") == "local":  # the address was the old executor's
         old = replace(old, executor="local", ray_address="")
     check_code(replace(old, evaluator="") if external else old, given, where, folder)
-    options = larger(old, given)
+    if new_board and not old.evaluator:
+        raise InputError(
+            "--new-board: expected a run that a board measured, found one that the model measured"
+        )
+    requests = given.get(REQUESTS)
+    options = larger(old, {name: value for name, value in given.items() if name != REQUESTS}, new_board)
     kinds = {
         "problem": problems.find_problem(options.problem).load().config,
         "method": methods.find_method(options.method).config,
@@ -185,6 +231,9 @@ def resolve_again(
     check_no_other(own["method"], settings)
     check_settings(own["method"], settings, where, ["egrl", "run", "--resume", str(folder)])
     typed_tables.check_code(own["method"])
+    if requests is not None:
+        typed_tables.build(RunOptions, {"workload": options.workload, REQUESTS: requests}, typed_tables.FLAGS)
+        options, own["evaluator"] = in_evaluations(options, own["evaluator"], requests, new_board)
     return RunConfig(options, **own)
 
 

@@ -19,8 +19,9 @@ from egrl.core.loop import FromRules, SearchState
 from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.measure import local
+from egrl.measure.apart import sheltered
 from egrl.methods import find_method
-from egrl.problems import build_problem
+from egrl.problems import KIND, build_problem
 from egrl.runs import checkpoint, config, gap
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions, fixed_settings
@@ -78,17 +79,14 @@ class Run:
         self.folder.settings = fixed_settings(self.config)
 
     def restore(self) -> None:
-        """Restore method and archive from the folder's last checkpoint, and write this config to its config.toml.
+        """Restore method and archive from the folder's last checkpoint; then `write_config` if all is as it should be.
 
         InputError if the folder is damaged, or of another simulator.
         """
         assert self.folder is not None
-        begun = self.folder.begun
-        if not begun:
+        if not self.folder.begun:
             self._write_inputs(self.folder)
         self.state = loop.resume(self.method, self.folder, self.context)
-        if begun:
-            self.write_config()
 
     def write_config(self) -> None:
         """Write config.toml if its content would change. RunFailure if the disk refuses."""
@@ -112,6 +110,8 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         refused = f"--method {options.method} cannot serve problem {problem.about.name}: {reason}"
         raise InputError(f"{refused}; --method annealing serves every problem")
     gap.check(options, problem)
+    if KIND.refers(options.problem):
+        problem = sheltered(problem)  # the user's own code, of which a mapping may end the process
     init: StoredPolicy | None = None
     if options.init and not definition.takes_policy:
         raise InputError(f"--init: expected a method with a policy to begin with, found {options.method}")
@@ -150,12 +150,15 @@ def reopen(
     stack: contextlib.ExitStack,
     settings: Sequence[str] = (),
     external: bool = False,
+    new_board: bool = False,
 ) -> Run:
     """The run of a folder, closed with the stack, with the options that are `given` changed; then `restore` it.
 
-    `settings` repeat the code that the settings of the run name. `external`: the caller measures. InputError if there
-    is no such run, or if it cannot go on so.
+    `settings` repeat the code that the settings of the run name. `external`: the caller measures. `new_board`: what was
+    measured is put aside, and the run begins anew at its best mapping. InputError if there is no such run, or if it
+    cannot go on so.
     """
+    from egrl.core import mapping_file
     from egrl.runs.past_run import with_own_inputs
     from egrl.runs.resume import resolve_again
     from egrl.runs.summary import check_version
@@ -164,11 +167,18 @@ def reopen(
     folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
     checkpoint.check_version(path / "checkpoint")
     check_version(path)
-    resolved = resolve_again(path, given, external, settings)
-    folder.settings = fixed_settings(resolved)
+    resolved = resolve_again(path, given, external, settings, new_board)
     own = replace(resolved, run=with_own_inputs(resolved.run, path)) if folder.begun else resolved
     run = own.run
     problem = build_problem(run.problem, run.workload, run.chip, own.problem, run.baseline)
+    if new_board and (best := folder.put_aside()) is not None:
+        start = mapping_file.read(str(best), problem)
+        resolved, own = (
+            replace(each, run=replace(each.run, start=str(path / run_folder.START_FILE)))
+            for each in (resolved, own)
+        )
+        atomic.write(path / run_folder.START_FILE, _mapping_file(problem, start))
+    folder.settings = fixed_settings(resolved)
     return replace(prepare(own, problem), config=resolved, folder=folder)
 
 

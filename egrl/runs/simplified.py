@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,24 +14,26 @@ from egrl.runs.text import (
     baseline_text,
     cost_text,
     counted,
-    ratio_text,
     short_baseline_text,
     table_of,
 )
-from hwsim.fewest import Front, front
+from hwsim.fewest import Front, evaluations, front
 from hwsim.nearest import Step, best_first, unsuitable
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 
 KEEP = 0.95
-"""The share of the gain that is kept if nothing else is said."""
+"""The share of the gain that is kept if few changes keep it; else those of the knee are chosen (`knee`)."""
+QUICK = 10
+"""Of the evaluations that a search may take, one in so many: what a run, its page and `egrl simplify` take alike."""
 SHARES = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Shares of the gain that have a row in texts."""
 MOST, TOGETHER = 20, 4
 """Steps that texts list, and changes that a line names."""
 FEW, NEARLY, WORTH = 1 / 3, 0.99, 0.5
-"""A hint names a mapping of at most the share FEW of the changes that keeps NEARLY the most so many can, if it keeps
-the share WORTH of the gain."""
+"""The knee is a mapping of at most the share FEW of the changes that keeps NEARLY the most that so many can, if it
+keeps the share WORTH of the gain."""
+NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,17 @@ class Simplified:
     Attributes:
         problem: whose model gave the costs.
         front: see `hwsim.fewest.Front`.
-        keep: the share of the gain that was asked for.
+        keep: the share of the gain that was asked for; None: `knee` chooses.
     """
 
     problem: Problem
     front: Front
-    keep: float
+    keep: float | None = None
 
     @property
     def at(self) -> int:
-        """The number of the chosen mapping in the front: the first that keeps the share."""
-        return self.front.fewest(self.keep)
+        """The number of the chosen mapping in the front."""
+        return knee(self.front) if self.keep is None else self.front.fewest(self.keep)
 
     @property
     def mapping(self) -> Mapping16:
@@ -113,9 +115,24 @@ class Simplified:
         return found
 
 
-def simplify(problem: Problem, mapping: Mapping16, keep: float, evals: int) -> Simplified:
+def knee(front: Front) -> int:
+    """The number of a front's mapping that is worth a review: `KEEP` of the gain, or nearly all that a few keep."""
+    of, at = front.goal[0], front.fewest(KEEP)
+    if front.changes[at] <= of * FEW:
+        return at
+    most = float(front.kept[front.changes <= of * FEW].max())
+    return front.fewest(NEARLY * most) if most >= WORTH else at
+
+
+def quick(problem: Problem) -> int:
+    """The evaluations of a search if nothing else is said: a second or so."""
+    return max(evaluations(problem) // QUICK, 1)
+
+
+def simplify(problem: Problem, mapping: Mapping16, keep: float | None, evals: int) -> Simplified:
     """The fewest changes that keep a share of the gain of a mapping int16 [N, H], by so many evaluations of the model.
 
+    `keep` None: as many as the knee has.
     InputError if changes of the problem's mappings cannot be undone, or the mapping does not run as it stands.
     """
     if why := unsuitable(problem):
@@ -129,12 +146,8 @@ def simplify(problem: Problem, mapping: Mapping16, keep: float, evals: int) -> S
 
 def hint(found: Simplified, run: str) -> str:
     """The line at the end of a run: how few changes bring how much of the gain; "" if that is nothing new."""
-    front, (of, _) = found.front, found.front.goal
-    at = found.at
-    if front.changes[at] > of * FEW:
-        most = front.kept[front.changes <= of * FEW].max()
-        at = front.fewest(NEARLY * most) if most > 0 else 0
-    if front.kept[at] < WORTH:
+    front, (of, _), at = found.front, found.front.goal, found.at
+    if front.kept[at] < WORTH or front.changes[at] > of * FEW:
         return ""
     few, share = int(front.changes[at]), percent(float(front.kept[at]))
     verb = "brings" if few == 1 else "bring"
@@ -151,8 +164,9 @@ def text_of(document: Mapping[str, Any]) -> str:
         return f"{what}: the mapping is no faster than {rule}: keep {short_baseline_text(about)}'s mapping"
     lines = [
         f"{what}: {chosen['changes']} of the {counted(given['changes'], 'change')} keep {percent(chosen['kept'])} of"
-        f" the gain over {rule}: {ratio_text(chosen['speedup'])} instead of {ratio_text(given['speedup'])}",
+        f" the gain over {rule}: {_speedups(document)}",
         *_table(curve),
+        *_reviewed(document["steps"]),
         "changes, best first, with the time that each saves and the share of the gain reached with it:",
     ]
     steps = document["steps"]
@@ -162,6 +176,35 @@ def text_of(document: Mapping[str, Any]) -> str:
     if (more := len(steps) - MOST) > 0:
         lines.append(f"  … and {more} more (--json has all)")
     return "\n".join(lines)
+
+
+def _speedups(document: Mapping[str, Any]) -> str:
+    """The speedups of the chosen mapping and of the given one; of a board that they are a model's."""
+    both = [f"{document[name]['speedup']:.4f}x" for name in ("chosen", "given")]
+    model = document.get("model")
+    return f"{both[0]} instead of {both[1]}" + (f", by {model}, {NOT_MEASURED}" if model else "")
+
+
+def _reviewed(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The changes as a reviewer reads them, a line per part of the network, where that is shorter than the steps."""
+    parts: dict[tuple[str, str, str, str], list[str]] = {}
+    for row in (row for step in steps for row in step["changes"]):
+        block, dot, _ = row["node"].rpartition(".")
+        parts.setdefault((f"{block}{dot}", row["head"], row["from"], row["to"]), []).append(row["node"])
+    if len(parts) * 2 > len(steps):
+        return []
+    lines = ["in short:"]
+    for (block, head, before, after), nodes in list(parts.items())[:MOST]:
+        what = (
+            nodes[0]
+            if len(nodes) == 1
+            else f"{len(nodes)} of {block}*"
+            if block
+            else ", ".join(nodes[:TOGETHER])
+        )
+        more = f" and {len(nodes) - TOGETHER} more" if not block and len(nodes) > TOGETHER else ""
+        lines.append(f"  {what}{more} {head}: {before} -> {after}")
+    return [*lines, *([f"  … and {len(parts) - MOST} more lines"] if len(parts) > MOST else [])]
 
 
 def _changes(rows: list[dict[str, Any]]) -> str:
@@ -179,9 +222,7 @@ def _table(curve: list[dict[str, Any]]) -> list[str]:
         if step["changes"] > last:
             last = step["changes"]
             changes = counted(step["changes"], "change")
-            lines.append(
-                f"  {changes:>12}: {percent(step['kept']):>6} of the gain, {ratio_text(step['speedup'])}"
-            )
+            lines.append(f"  {changes:>12}: {percent(step['kept']):>6} of the gain, {step['speedup']:.4f}x")
     return lines
 
 

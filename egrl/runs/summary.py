@@ -32,7 +32,9 @@ from egrl.runs.text import (
     advice,
     baseline_table,
     baseline_text,
+    board_remarks,
     compared,
+    confirmed,
     cost_text,
     counted,
     distance,
@@ -41,7 +43,9 @@ from egrl.runs.text import (
     reward_up,
     rule_text,
     shares_of,
+    sureness,
     table_of,
+    unconfirmed_text,
     verdict,
 )
 from hwsim.capabilities import HasBound, HasPlacement
@@ -101,6 +105,9 @@ class _Migration(TypedDict):
 
 
 class _Evaluator(TypedDict):
+    confirmed: NotRequired[bool]
+    level: NotRequired[Count]
+    drift: NotRequired[Number]
     speedup_interval: NotRequired[Annotated[list[Number], Len(2, 2)] | None]
 
 
@@ -333,6 +340,7 @@ def named_before(run: Path, evaluations: int, budget: Mapping[str, Any]) -> dict
         return None
     found = read_summary(run)
     named = found.get("complete") is True and "evaluator" in found
+    named = named and (found["best"] is None or confirmed(found))
     return found if named and (found["evaluations"], found.get("budget")) == (evaluations, budget) else None
 
 
@@ -345,15 +353,16 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     unit = best.get("unit", "s")
     kept = BASELINE_LAYOUT if (Path(folder) / BASELINE_LAYOUT).is_file() else ""
     costs = f"{cost_text(best['cost'], unit, 1)} instead of {cost_text(baseline['cost'], unit, 1)}"
+    said = compared(best["speedup"], baseline_text(about, baseline.get("rule", "")), unit)
     lines = [
-        f"{head} {compared(best['speedup'], baseline_text(about, baseline.get('rule', '')), unit)}",
+        ", ".join(filter(None, (f"{head} {said}", sureness(summary)))),
         f"{costs}, {found_by(best)}",
-        _interval(summary),
+        unconfirmed_text(summary, folder),
+        *board_remarks(summary),
         verdict(summary),
         distance(summary["gap"]),
         _reward(summary),
         rule_text(baseline),
-        about.uncounted,
         advice(summary, kept),
         count,
         members_text(summary),
@@ -439,9 +448,3 @@ def _reward(summary: Mapping[str, Any]) -> str:
     if best["speedup"] < 1:
         text += " (the reward chose it; --set problem.reward=latency chooses by latency)"
     return text
-
-
-def _interval(summary: Mapping[str, Any]) -> str:
-    """How sure a measured speedup is; "" where that is not known."""
-    interval = summary.get("evaluator", {}).get("speedup_interval")
-    return "" if interval is None else f"95% interval: {interval[0]:.4f}x to {interval[1]:.4f}x"

@@ -55,11 +55,9 @@ def drawn_baseline_text(about: About) -> str:
     return "the baseline heuristic" if about.stands_for else about.baseline_name
 
 
-def ratio_text(speedup: float, up: bool = False) -> str:
-    """A speedup: "1.08x"; near 1 with four digits, "1.0099x". `up` rounds up, for limits."""
-    digits = 4 if abs(speedup - 1.0) < 0.02 else 2
-    shown = math.ceil(speedup * 10**digits - 1e-6) / 10**digits if up else speedup
-    return f"{shown:.{digits}f}x"
+def ratio_text(speedup: float) -> str:
+    """A speedup: "1.08x"; near 1 with four digits, "1.0099x"."""
+    return f"{speedup:.{4 if abs(speedup - 1.0) < 0.02 else 2}f}x"
 
 
 def compared(speedup: float, baseline: str, unit: str = SECONDS) -> str:
@@ -119,6 +117,44 @@ def found_by(best: Mapping[str, Any]) -> str:
     return FINDERS.get(source, f"found by {source}")
 
 
+NOT_CONFIRMED = "not confirmed"
+
+
+def confirmed(summary: Mapping[str, Any]) -> bool:
+    """Whether the speedup of a summary holds: a model's does, a measured one if the best was measured again."""
+    table = summary.get("evaluator")
+    return not table or bool(table.get("confirmed", table.get("speedup_interval") is not None))
+
+
+def sureness(summary: Mapping[str, Any]) -> str:
+    """The 95% interval of a measured speedup, or that it is not confirmed; "" where costs are exact."""
+    if summary["best"] is not None and not confirmed(summary):
+        return NOT_CONFIRMED
+    interval = (summary.get("evaluator") or {}).get("speedup_interval")
+    own = summary["best"] is None or summary["best"].get("is_baseline")
+    return "" if interval is None or own else f"95% interval {interval[0]:.4f}x to {interval[1]:.4f}x"
+
+
+def unconfirmed_text(summary: Mapping[str, Any], run: str = "RUN") -> str:
+    """Why a measured speedup is not confirmed, and what confirms it; "" where it is."""
+    if summary["best"] is None or confirmed(summary):
+        return ""
+    return f"{NOT_CONFIRMED}: one measurement, which may be luck; egrl run --resume {run} measures it again"
+
+
+def board_remarks(summary: Mapping[str, Any]) -> list[str]:
+    """What a board's run has to say of its end: mappings that are not told apart, and a board that has changed."""
+    table, found = summary.get("evaluator") or {}, list[str]()
+    if level := table.get("level"):
+        found.append(
+            f"not told apart from {counted(level, 'other mapping')}; of those within 0.5 % it has the fewest changes"
+        )
+    if drift := table.get("drift"):
+        longer = f"{abs(drift):.1%} {'longer' if drift > 0 else 'shorter'}"
+        found.append(f"the board has changed: the baseline took {longer} at the end than at the start")
+    return found
+
+
 def advice(summary: Mapping[str, Any], layout: str = "") -> str:
     """What to do if the best that was found is not surely better than the baseline; "" if it is, or nothing ran.
 
@@ -128,6 +164,7 @@ def advice(summary: Mapping[str, Any], layout: str = "") -> str:
     if best is None:
         return ""
     low, high = (summary.get("evaluator") or {}).get("speedup_interval") or (best["speedup"], best["speedup"])
+    low = low if confirmed(summary) else 0.0
     if low > 1:
         return ""
     name, surely = short_baseline_text(about_of(summary)), "surely " if high > 1 else ""
@@ -259,8 +296,9 @@ def _gain(document: Mapping[str, Any]) -> str:
         return f"proven limit: no mapping is {better(best.get('unit', 's'))} than {baseline_name}{_of_the_time(best)}"
     if most <= 0:
         return ""
-    limit = f"proven limit {ratio_text(1.0 + most, up=True)}"
+    limit = f"proven limit {1.0 + math.ceil(most * 1e4 - 1e-6) / 1e4:.4f}x"
     if abs(gap) <= OPTIMAL:
+        limit = f"proven limit {ratio_text(best['speedup'])}"
         return f"{limit}, which the best mapping reaches{_of_the_time(best)}"
     # Rounded as the speedup is, so that "1.0100x" and "1.00%" stand together; a limit is rounded up.
     part = "nothing" if found <= 0 else f"{found:.2%}"
@@ -274,17 +312,21 @@ def _gain(document: Mapping[str, Any]) -> str:
 
 def _doubt(document: Mapping[str, Any]) -> str:
     """That a fitted model is off by more than what it says is gained, or can be; "" where it is not."""
-    error, bound = about_of(document).model_error, document.get("bound")
-    found = document["best"]["speedup"] - 1.0
-    if bound is not None and 0 < document["baseline"]["cost"] / bound - 1.0 < error:
+    bound = document.get("bound")
+    most = None if bound is None else document["baseline"]["cost"] / bound - 1.0
+    said = doubt(about_of(document).model_error, document["best"]["speedup"] - 1.0, most)
+    return f"but {said}" if said else ""
+
+
+def doubt(error: float, found: float, most: float | None = None) -> str:
+    """That a model with this relative error is off by more than it says is gained, or can be at `most`; "" if not."""
+    if most is not None and 0 < most < error:
         than = "can be gained"
     elif 0 < found < error:
         than = "is gained"
     else:
         return ""
-    return (
-        f"but the fitted chip file is off by {error:.2%} on mappings it was not fitted to, more than {than}"
-    )
+    return f"the fitted chip file is off by {error:.2%} on mappings it was not fitted to, more than {than}"
 
 
 def _of_the_time(best: Mapping[str, Any]) -> str:

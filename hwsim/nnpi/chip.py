@@ -21,7 +21,7 @@ KIND, VERSION = "chip", 1
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=1e3, allow_inf_nan=False)]
 Width = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
-Sigma = Annotated[float, Field(strict=True, gt=0, le=2, allow_inf_nan=False)]
+Sigma = Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)]
 Factor = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
 Switch = Annotated[bool, Field(strict=True)]
 

@@ -119,7 +119,7 @@ def test_seconds_go_on_from_the_first_baseline_and_equal_a_search_in_memory():
     assert (
         found.summary["evaluator"]
         == expected.summary["evaluator"]
-        == {"command": "told:seconds", "noise": None}
+        == {"command": "told:seconds", "noise": None, "confirmed": False}
     )
     assert found.summary["best"] == expected.summary["best"]
     assert found.history["mean_speedup"].tolist() == expected.history["mean_speedup"].tolist()
@@ -168,8 +168,12 @@ def test_a_board_goes_on_with_seconds_that_were_told_over_the_same_baseline(tmp_
     with egrl.Search("alexnet", method="annealing", out="told") as search:
         tell_seconds(search, 30)
         baseline = search.baseline_cost
-    (tmp_path / "board.py").write_text(BOARD)
     command = f"{sys.executable} {tmp_path / 'board.py'}"
+    (tmp_path / "board.py").write_text(BOARD)
+    with pytest.raises(InputError, match="board that measured before, found a baseline of 1500000"):
+        egrl.search(resume="told", evaluator=command, gens=200)
+    assert 'evaluator = "told:seconds"' in Path("told/config.toml").read_text()
+    (tmp_path / "board.py").write_text(BOARD.replace("1.5", repr(baseline)))
     found = egrl.search(
         resume="told", evaluator=command, gens=200, on_generation=lambda row: row["generation"] == 3
     )
@@ -438,7 +442,7 @@ def test_what_is_confirmed_holds_where_the_best_measured_was_lucky():
             true_seconds, (search.problem.baseline.mapping, found.mapping, first.mapping)
         )
         low, high = found.interval
-        assert low < found.speedup < high
+        assert low <= found.speedup <= high
         inside += low <= baseline / named <= high
         lucky.append(first.speedup * before / baseline)
         chosen.append(named / before)
@@ -463,7 +467,7 @@ def test_what_is_confirmed_stands_in_the_folder_until_more_is_told(capsys):
     assert "95% interval" in repr(found)
     summary = json.loads(Path("told/summary.json").read_text())
     assert summary["evaluator"]["speedup_interval"] == list(found.interval)
-    assert 1 <= summary["evaluator"]["contenders"] <= 3
+    assert 1 <= summary["evaluator"]["contenders"] <= 6  # three, and three more if all were odd
     assert summary["baseline"]["cost"] / summary["best"]["cost"] == pytest.approx(found.speedup)
     assert search.result().interval == found.interval
     batch = search.ask(limit=1)

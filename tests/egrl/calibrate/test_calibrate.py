@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -294,7 +293,20 @@ def test_mappings_that_say_most_are_measured_first_and_kept_with_the_run(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     monkeypatch.chdir(tmp_path)
     run = tmp_path / "run"
-    shutil.copytree(measured["alexnet"], run)
+    refuse(
+        capsys,
+        ["calibrate", str(measured["alexnet"]), "-o", "x.toml", "--measure", "6", "--evaluator", BOARD],
+        "give the evaluator of the run, or a run of this board",
+    )
+    egrl.search(
+        "alexnet",
+        method="random",
+        seed=1,
+        evals=50,
+        settings=["evaluator.repeats=1"],
+        evaluator=BOARD,
+        out=run,
+    )
     paid = len((run / "measurements.jsonl").read_text().splitlines())
 
     def known() -> list[Network]:

@@ -424,3 +424,15 @@ def test_a_profile_goes_with_neither_a_policy_nor_steps_nor_another_problem(caps
         "--profile: expected a problem",
     )
     refuse(capsys, ["place", "alexnet", "--profile", str(tmp_path / "none.json")], "No such file")
+
+
+def test_a_fitted_file_whose_error_is_above_the_gain_is_said_to_be_so(tmp_path, capsys):
+    """As by `egrl run`; a sigma of 0 beside it is no mistake, since noise is off."""
+    assert main(["chip", "new", str(tmp_path / "chip.toml")]) == 0
+    text = (tmp_path / "chip.toml").read_text()
+    text = re.sub(r"(?m)^sigma = .*$", "sigma = 0.0", text)
+    (tmp_path / "chip.toml").write_text(f"{text}\n[prediction]\nheld_out_error = 0.9\n")
+    capsys.readouterr()
+    assert main(["place", "resnet18", "--chip", str(tmp_path / "chip.toml")]) == 0
+    said = "off by 90.00% on mappings it was not fitted to, more than is gained: measure the mapping"
+    assert said in capsys.readouterr().out

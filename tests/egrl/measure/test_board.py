@@ -349,7 +349,7 @@ def test_what_is_recorded_is_the_same_in_every_run(patient, tmp_path, monkeypatc
     assert not re.search(r"\d{3}", said)
 
 
-def test_the_answer_to_an_earlier_request_is_quoted_without_its_id(patient, tmp_path):
+def test_the_answer_to_an_earlier_request_is_not_quoted(patient, tmp_path):
     script = tmp_path / "board.py"
     script.write_text(
         "import json\nanswer = {'id': json.loads(input())['id'], 'latency_s': 1}\n"
@@ -357,7 +357,7 @@ def test_the_answer_to_an_earlier_request_is_quoted_without_its_id(patient, tmp_
     )
     board = BoardProcess([sys.executable, str(script)])
     board.measure(REQUEST, LONG_S)
-    with pytest.raises(BoardDied, match=r'exited with code 0; it said: \{"id": ID, "latency_s": 1\}'):
+    with pytest.raises(BoardDied, match=r"^exited with code 0$"):
         board.measure(REQUEST, LONG_S)
 
 

@@ -105,8 +105,8 @@ def test_the_best_of_a_noisy_board_is_lucky_and_what_was_measured_afresh_is_not(
     assert np.mean(confirmed) < np.mean(above) - 0.04
 
 
-def test_a_board_without_noise_confirms_nothing_and_neither_does_one_that_is_told_not_to(tmp_path):
-    search(Board(0.0), gens=2, out=tmp_path / "quiet")
+def test_a_board_whose_costs_are_exact_confirms_nothing_and_neither_does_one_that_is_told_not_to(tmp_path):
+    search(Board(0.0), gens=2, settings=["evaluator.exact=true"], out=tmp_path / "quiet")
     search(Board(0.05), gens=2, settings=["evaluator.confirm=false"], out=tmp_path / "off")
     for name in ("quiet", "off"):
         assert CONFIRMED[0] not in rows(tmp_path / name)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 import sys
 import threading
 import time
@@ -23,7 +24,9 @@ from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig, name_of
 from egrl.measure.evaluator import FunctionBoard
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
+from egrl.report.page import page_of
 from egrl.runs.past_run import PastRun
+from egrl.runs.summary import sentence
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Status
 from toys import ToyRagged
@@ -35,6 +38,7 @@ NEVER = ("evaluator.timeout_s=86400", "evaluator.timeout_floor_s=86400", "evalua
 HASTY = (*NEVER, "evaluator.timeout_floor_s=0.5")
 """What takes long is, once the baseline is measured: boards that hang do so for an hour."""
 QUICK = (*NEVER, "evaluator.repeats=3")
+EXACT = (*NEVER, "evaluator.exact=true")
 
 
 def fake(*words: object) -> str:
@@ -59,6 +63,11 @@ def statuses(folder: Path) -> list[str]:
 def model(rows) -> float:
     """A function for `evaluator`: pure, and quick."""
     return 1e-3 * (2.0 - sum(row.get("activation") == "sram" for row in rows) / len(rows))
+
+
+def slow_sram(rows) -> float:
+    """Another one, for which the baseline is slow."""
+    return 3e-3 - model(rows)
 
 
 def odd(rows) -> bool:
@@ -139,7 +148,7 @@ def test_a_mapping_is_paid_for_once_even_across_resuming(tmp_path):
         asked.append(json.dumps(rows))
         return model(rows)
 
-    run(tmp_path / "r", counting, method="ea", gens=3, workers=2)
+    run(tmp_path / "r", counting, method="ea", gens=3, workers=2, settings=EXACT)
     again = [entry for entry in set(asked) if asked.count(entry) > 1]
     assert len(again) == 1, "only the baseline is measured more than once"
     before = len(set(asked))
@@ -147,7 +156,7 @@ def test_a_mapping_is_paid_for_once_even_across_resuming(tmp_path):
     assert result.summary["evaluations"] == 5 * GENERATION
     assert [entry for entry in set(asked) if asked.count(entry) > 1] == again
     assert len(set(asked)) > before
-    run(tmp_path / "whole", model, method="ea", gens=5)
+    run(tmp_path / "whole", model, method="ea", gens=5, settings=EXACT)
     assert metrics(tmp_path / "whole") == metrics(tmp_path / "r")
 
 
@@ -160,14 +169,16 @@ def test_a_run_that_was_killed_while_boards_measured_goes_on_as_if_it_had_not_be
 
     asked: list[object] = []
     with pytest.raises(RunFailure, match="measuring failed: KeyboardInterrupt"):
-        run(tmp_path / "r", dying, gens=4, workers=2, checkpoint_seconds=0.0)
+        run(tmp_path / "r", dying, gens=4, workers=2, checkpoint_seconds=0.0, settings=EXACT)
     paid = len((tmp_path / "r" / measurements.FILE).read_text().splitlines())
     assert paid >= 30
     again: list[object] = []
     api.search(resume=tmp_path / "r", evaluator=lambda rows: again.append(rows) or model(rows))
-    run(tmp_path / "whole", model, gens=4)
+    run(tmp_path / "whole", model, gens=4, settings=EXACT)
     assert metrics(tmp_path / "whole") == metrics(tmp_path / "r")
-    assert len(again) <= 4 * GENERATION - (paid - 1) + 1
+    assert (
+        len(again) <= 4 * GENERATION - (paid - 1) + 1 + 6
+    )  # the baseline, to see that the board is the same
 
 
 # ---- boards that misbehave
@@ -305,11 +316,135 @@ def test_a_lucky_measurement_does_not_name_the_best(tmp_path):
     assert result.speedup == pytest.approx(baseline / model(best), rel=0.15)
 
 
-def test_a_quiet_board_measures_each_mapping_once(tmp_path):
-    usage = run(tmp_path / "r", model).summary["evaluator"]
-    assert usage["noise"] == 0
-    assert usage["contenders"] == 0
+def test_a_board_whose_costs_are_exact_measures_each_mapping_once(tmp_path):
+    result = run(tmp_path / "r", model, settings=EXACT)
+    usage = result.summary["evaluator"]
+    assert (usage["noise"], usage["contenders"], usage["speedup_interval"]) == (0, 0, None)
     assert usage["requests"] <= 2 * GENERATION + 6
+    assert result.confirmed
+
+
+def test_a_quiet_board_measures_its_best_again_and_confirms_it(tmp_path):
+    result = run(tmp_path / "r", slow_sram)
+    assert result.summary["evaluator"]["noise"] == 0
+    assert result.confirmed
+    assert result.interval == (result.speedup, result.speedup) != (1.0, 1.0)
+
+
+class Odd:
+    """A board with equal times for equal mappings but for one answer, which is a tenth of the truth."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.asked = at, 0
+
+    def __call__(self, rows) -> float:
+        self.asked += 1
+        return model(rows) * (0.1 if self.asked == self.at else 1.0)
+
+
+@pytest.mark.parametrize("at", [20, 41])
+def test_one_odd_answer_does_not_win_where_the_baseline_has_no_spread(tmp_path, at):
+    result = run(tmp_path / "r", Odd(at), method="random", gens=2)
+    others = run(tmp_path / "well", model, method="random", gens=2)
+    assert result.speedup == pytest.approx(others.speedup)
+    assert result.confirmed
+    assert result.interval == pytest.approx((result.speedup, result.speedup))
+
+
+class Failing:
+    """A noisy board that fails from the request number `first` on, `times` times."""
+
+    def __init__(self, first: int, times: int) -> None:
+        self.first, self.times, self.asked, self.rng = first, times, 0, np.random.default_rng(3)
+
+    def __call__(self, rows):
+        self.asked += 1
+        if self.first <= self.asked < self.first + self.times:
+            return {"error": "dma timeout"}
+        return 1e-3 * float(np.exp(0.05 * self.rng.standard_normal()))
+
+
+def failing(first: int, times: int, **options):
+    with pytest.warns(UserWarning, match="--requests 50"):
+        return api.search("alexnet", method="random", requests=50, evaluator=Failing(first, times), **options)
+
+
+@pytest.mark.parametrize("first", [1, 3, 6, 39, 42, 44, 47, 49])
+def test_a_failure_anywhere_leaves_no_lucky_number(first):
+    """All mappings are equally fast: what is said is confirmed, and its interval holds 1."""
+    result = failing(first, 2)
+    assert result.confirmed
+    low, high = result.interval
+    assert low <= 1 <= high
+
+
+def test_what_cannot_be_confirmed_is_said_not_to_be_until_the_run_goes_on(tmp_path):
+    path, found = tmp_path / "r", failing(42, 1000, out=tmp_path / "r")
+    assert not found.confirmed
+    assert "not confirmed" in repr(found)
+    assert "not confirmed" in found._repr_html_()
+    first, *rest = sentence(found.summary, str(path)).splitlines()
+    assert first.endswith(", not confirmed")
+    assert any(line.startswith("not confirmed: ") and f"--resume {path}" in line for line in rest)
+    assert any("keep the baseline's mapping" in line for line in rest)
+    page = page_of([PastRun.read(path)])
+    assert "(not confirmed)" in page
+    again = api.search(resume=path, evaluator=Failing(0, 0))
+    assert again.confirmed
+    assert again.interval[0] <= 1 <= again.interval[1]
+    assert ", not confirmed" not in sentence(again.summary, str(path))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_a_board_that_becomes_slower_for_good_is_remarked_and_the_speedup_holds(tmp_path, noise):
+    asked, rng = [], np.random.default_rng(5)
+
+    def board(rows) -> float:
+        asked.append(rows)
+        slower = 1.15 if len(asked) > 40 else 1.0
+        return slower * slow_sram(rows) * float(np.exp(noise * rng.standard_normal()))
+
+    with pytest.warns(UserWarning, match="--requests 100"):
+        result = api.search("alexnet", method="random", requests=100, evaluator=board, out=tmp_path / "r")
+    assert result.summary["evaluator"]["drift"] == pytest.approx(0.15, abs=0.02)
+    assert "the board has changed: the baseline took 1" in sentence(result.summary, "r")
+    assert "The board has changed" in page_of([PastRun.read(tmp_path / "r")])
+    true = slow_sram(asked[0]) / slow_sram(result.names)
+    assert result.interval[0] * (1 - 1e-9) <= true <= result.interval[1] * (1 + 1e-9)
+    assert result.interval[1] / result.interval[0] < 1.06
+
+
+def test_of_mappings_that_are_level_the_one_with_the_fewest_changes_is_named():
+    """All but the baseline are equally fast, up to a thousandth."""
+    rng = np.random.default_rng(1)
+
+    def board(rows) -> float:
+        first.append(rows)
+        return (1.0 if rows == first[0] else 0.8) * 1e-3 * float(np.exp(1e-3 * rng.standard_normal()))
+
+    first: list[object] = []
+    with pytest.warns(UserWarning, match="--requests 200"):
+        result = api.search("alexnet", method="annealing", requests=200, evaluator=board)
+    assert result.summary["evaluator"]["level"] > 0
+    assert "not told apart from" in sentence(result.summary, "r")
+    assert result.summary["evaluator"]["drift"] == 0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_baseline_is_exactly_as_fast_as_itself(tmp_path, seed):
+    rng, first = np.random.default_rng(seed), []
+
+    def board(rows) -> float:
+        first.append(rows)
+        return (1.0 if rows == first[0] else 2.0) * 1e-3 * float(np.exp(0.02 * rng.standard_normal()))
+
+    with pytest.warns(UserWarning, match="--requests 100"):
+        result = api.search("alexnet", method="random", requests=100, seed=seed, evaluator=board)
+    assert result.summary["best"]["is_baseline"]
+    assert (result.speedup, result.interval, result.summary["best"]["reward"]) == (1.0, (1.0, 1.0), 1.0)
+    text = sentence(result.summary, "r")
+    assert ": as fast as the built-in" in text
+    assert "the best mapping found is the baseline's own" in text
 
 
 # ---- time-outs, the cache, arguments
@@ -433,10 +568,9 @@ def test_settings_of_an_evaluator_need_one(tmp_path):
 def test_failures_and_the_interval_are_said_at_the_end(tmp_path, capsys):
     argv = ["run", "--workload", "alexnet", "--method", "random", "--gens", "1", "--out", str(tmp_path / "r")]
     assert main([*argv, "--evaluator", fake("error")]) == 0
-    assert "the evaluator failed" in capsys.readouterr().err
-    argv[-1] = str(tmp_path / "noisy")
-    assert main([*argv, "--evaluator", fake("noise", 0.1)]) == 0
-    assert "\n95% interval: " in capsys.readouterr().out
+    assert re.search(r"\d+ requests of \d+ failed, after 0 of them", capsys.readouterr().err)
+    result = run(tmp_path / "noisy", slow_sram)
+    assert re.search(r", 95% interval \S+x to \S+x\n", sentence(result.summary, "r"))
 
 
 @pytest.mark.slow

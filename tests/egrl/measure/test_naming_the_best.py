@@ -16,7 +16,7 @@ from egrl.measure.config import EvaluatorConfig
 from egrl.measure.confirming import contenders
 from egrl.measure.evaluator import FunctionBoard
 from egrl.measure.records import EvaluatorLog, Measurements
-from egrl.runs.champion import choose
+from egrl.runs.naming import choose
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation
 from toys import ToyRagged
@@ -63,7 +63,7 @@ def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_
             archive.append(row, evaluation)
         if not named:
             boards.living[0]._board.left = 0
-        found = choose(boards, archive, contenders(archive, 0.5, 5))
+        found = choose(boards, archive)
         assert (found is not None) == named
     finally:
         boards.close()
@@ -99,7 +99,7 @@ def test_the_best_is_named_while_nothing_else_is_measured():
             rows += boards.ready(0.2)
         for row, evaluation in sorted(rows, key=lambda pair: int(pair[0].tickets[0]))[:5]:
             archive.append(row, evaluation)
-        assert choose(boards, archive, contenders(archive, 0.5, 5)) is not None
+        assert choose(boards, archive) is not None
         assert not shared
         assert boards.usage().failures == 0
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 
@@ -16,12 +15,11 @@ from egrl.cli.main import main
 from egrl.cli.run import changes_hint
 from egrl.core.loop import Champion, SearchState
 from egrl.problems import build_problem
-from egrl.report.page import CHANGES, fewest
+from egrl.report.page import CHANGES, fewest, page_of
 from egrl.runs import champion, simplified
 from egrl.runs.champion import nearest_best
 from egrl.runs.past_run import PastRun, Result
 from egrl.runs.simplified import percent
-from egrl.runs.summary import read_summary
 from every_mapping import every_mapping, small
 from hwsim.fewest import Front
 from hwsim.nearest import EQUAL
@@ -132,7 +130,7 @@ def test_a_run_ends_with_how_few_changes_bring_how_much():
     few, of = (int(last.split()[k]) for k in (6, 8))
     assert 0 < few <= of / 3
     measured = changes_hint(Result(problem, {**ended, "evaluator": {}}, best, Path("runs/r")))
-    assert measured == "next: egrl simplify runs/r says which changes matter, by the chip's model"
+    assert measured == "next: egrl simplify runs/r says which changes matter"
     assert changes_hint(Result(problem, {"best": None}, None, Path("runs/r"))) == ""
     assert changes_hint(Result(problem, {"best": {"speedup": 1.0}}, best, Path("runs/r"))) == ""
 
@@ -170,20 +168,76 @@ for line in sys.stdin:
 
 
 @pytest.mark.exhaustive
-def test_of_a_run_on_a_board_the_model_chooses_and_a_command_that_measures_is_printed(tmp_path, capsys):
+def test_of_a_run_on_a_board_a_model_that_explains_it_chooses_and_the_board_measures(tmp_path, capsys):
     script, out = tmp_path / "board.py", tmp_path / "r"
     script.write_text(BOARD)
     argv = ["run", "--workload", "resnet18", "--chip", "npu", "--method", "annealing", "--start", "rules"]
-    board = f"{sys.executable} {script}"
-    assert main([*argv, "--evaluator", board, "--requests", "40", "--out", str(out)]) == 0
-    said = f"next: egrl simplify {out} says which changes matter, by the chip's model"
-    assert capsys.readouterr().out.splitlines()[-1] == said
+    board = ["--evaluator", f"{sys.executable} {script}"]
+    assert main([*argv, *board, "--requests", "40", "--out", str(out)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"next: egrl simplify {out} says which changes matter"
     assert main(["simplify", str(out), "--evals", "600"]) == 0
-    printed = capsys.readouterr().err
-    assert "by the chip's model, not measured; on the board: egrl run" in printed
-    command = shlex.split(printed[printed.index("egrl run") :])
-    assert main([*command[1:], "--out", str(tmp_path / "measured")]) == 0
-    assert read_summary(tmp_path / "measured")["best"]["source"] == "start"
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("resnet18 on npu: ")
+    assert first.endswith("not measured")
+    assert main(["simplify", str(out), *board, "--requests", "24"]) == 0
+    said = capsys.readouterr().out
+    assert "they keep" in said
+    assert "confirmed" in said
+    files = [str(out), str(out / "simplified_mapping.json")]
+    assert main(["confirm", *files, *board, "--requests", "9", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["mappings"]
+    assert [row["measurements"] for row in rows] == [3, 3, 3]
+    assert rows[0]["speedup"] == 1.0
+    assert rows[2]["speedup"] >= 1 + 0.95 * (rows[1]["speedup"] - 1)
+    assert main(["confirm", *files, *board, "--requests", "5"]) == 2
+    assert "--requests 5: expected at least 6, 2 for each mapping" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_model_that_does_not_explain_the_measured_gain_chooses_nothing(tmp_path, capsys):
+    def board(rows) -> float:
+        """Where the model says that fast memory is fast, this board says that it is slow."""
+        return 1e-3 * (1 + sum(row.get("activation") == "sram" for row in rows) / len(rows))
+
+    out = tmp_path / "r"
+    settings = ["evaluator.repeats=1"]
+    egrl.search("alexnet", method="random", evals=40, evaluator=board, settings=settings, out=out)
+    capsys.readouterr()
+    assert main(["simplify", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert "expected a model that explains the gain that was measured, found " in error
+    assert f"measure instead: egrl simplify {out} --evaluator CMD --requests 40" in error
+    assert error.count("\n") == 1
+    assert CHANGES not in page_of([PastRun.read(out)])
+
+
+def test_runs_pages_and_simplify_choose_by_one_computation(run, capsys):
+    past = PastRun.read(run)
+    result = Result(past.problem, past.summary, past.best_mapping(), run)
+    last = changes_hint(result)
+    capsys.readouterr()
+    assert main(["simplify", str(run), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    few = f"{found['chosen']['changes']} of {found['given']['changes']} change"
+    if last:
+        assert f"lists the {few}" in last
+    assert fewest(past.problem, past.best_mapping())[1].says != ""
+    assert found["keep"] is None
+
+
+def test_changes_are_grouped_as_a_reviewer_reads_them():
+    rows = [
+        {"node": f"block.{block}.{name}", "head": "activation", "from": "sram", "to": "llc"}
+        for block in (1, 3)
+        for name in ("conv", "relu", "pool")
+    ]
+    steps = [{"changes": [row]} for row in rows]
+    assert simplified._reviewed(steps) == [
+        "in short:",
+        "  3 of block.1.* activation: sram -> llc",
+        "  3 of block.3.* activation: sram -> llc",
+    ]
+    assert simplified._reviewed(steps[:1]) == []
 
 
 @pytest.mark.parametrize(
@@ -192,6 +246,8 @@ def test_of_a_run_on_a_board_the_model_chooses_and_a_command_that_measures_is_pr
         (["--keep", "120%"], "--keep: expected a share of the gain such as 95%, found '120%'"),
         (["--keep", "much"], "--keep: expected a share of the gain such as 95%, found 'much'"),
         (["--keep", "0"], "--keep: expected a share of the gain such as 95%, found '0'"),
+        (["--requests", "20"], "--requests 20: expected --evaluator, found none"),
+        (["--evaluator", sys.executable, "--requests", "3"], "--requests 3: expected at least 24"),
         (["-o", "small.csv"], "expected a file ending in .json"),
         (["--chip", "npu"], "the two exclude each other"),
     ],
@@ -225,7 +281,7 @@ def test_a_hint_names_few_changes_that_keep_much_or_nothing():
     def front(changes: list[int], cost: list[float]) -> simplified.Simplified:
         maps = np.repeat(problem.baseline.mapping[None], len(changes), axis=0)
         given = Front(np.array(changes), np.array(cost), maps, (changes[-1], cost[-1]), 0)
-        return simplified.Simplified(problem, given, 0.95)
+        return simplified.Simplified(problem, given)
 
     said = simplified.hint(front([0, 1, 9, 30], [10.0, 7.0, 5.1, 5.0]), "runs/r")
     assert said == "next: egrl simplify runs/r lists the 9 of 30 changes that bring 98% of the gain"

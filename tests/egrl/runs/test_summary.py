@@ -12,7 +12,7 @@ import egrl
 from egrl.report.searching import settings
 from egrl.runs.past_run import PastRun
 from egrl.runs.summary import sentence
-from egrl.runs.text import about_of, percent_up, start_word, table_of, verdict
+from egrl.runs.text import about_of, doubt, percent_up, start_word, table_of, verdict
 from hwsim.problem import About
 
 
@@ -90,7 +90,7 @@ TIME = "where the time goes: 45% matrix engines, 24% vector units, 20% dram"
         (
             98e-6,
             99.7e-6 * 0.98,
-            f"proven limit 1.03x: at most 2.35% can be gained over the compiler; found: 2.04%; {TIME}",
+            f"proven limit 1.0235x: at most 2.35% can be gained over the compiler; found: 2.04%; {TIME}",
         ),
         (
             99.9e-6,
@@ -102,7 +102,7 @@ TIME = "where the time goes: 45% matrix engines, 24% vector units, 20% dram"
             99.7e-6,
             f"proven limit 1.0031x: placement can gain at most 0.31% over the compiler here; found: nothing; {TIME}",
         ),
-        (99.7e-6, 99.7e-6, f"proven limit 1.0031x, which the best mapping reaches; {TIME}"),
+        (99.7e-6, 99.7e-6, f"proven limit 1.0030x, which the best mapping reaches; {TIME}"),
         (100e-6, 100e-6, f"proven limit: no mapping is faster than the compiler; {TIME}"),
         (110e-6, 105e-6, ""),
         (98e-6, None, ""),
@@ -238,3 +238,11 @@ def test_a_run_says_what_it_was_made_with(tmp_path):
     (page,) = [s for s in settings(PastRun.read(tmp_path / "r")) if s.title == "How it was made"]
     rows = dict(page.rows)
     assert f"numpy {np.__version__}" in rows["the run was made by"]
+
+
+def test_a_fitted_file_whose_error_is_above_the_gain_is_said_to_be_so_by_all():
+    assert doubt(0.09, 0.04) == (
+        "the fitted chip file is off by 9.00% on mappings it was not fitted to, more than is gained"
+    )
+    assert doubt(0.09, 0.2, 0.05).endswith("more than can be gained")
+    assert doubt(0.01, 0.04) == doubt(0.09, 0.0) == doubt(0.0, 0.04) == ""

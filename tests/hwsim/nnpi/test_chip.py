@@ -88,6 +88,17 @@ def test_a_chip_loads_from_a_file(tmp_path):
         ("ices = 12", "", "compute.ices: expected a value, found none"),
         ("cross = true", "cross = 1", "effects.cross.*boolean.*found 1"),
         ("cross = true", "cross = true\ncrosss = true", "effects.crosss: expected no such key"),
+        (
+            'name = "sram"',
+            'name = "sram", banks = 4',
+            r"\(sram\).banks: .*, found 4; for streams .* a lower bandwidth_Bps",
+        ),
+        (
+            'name = "sram"',
+            'name = "sram", read_Bps = 4e9',
+            "reads and writes share one bandwidth_Bps: give the lower",
+        ),
+        ('name = "sram"', 'name = "sram", weights_only = true', "room that is taken is reserved_bytes"),
         ("capacity_bytes = 25165824", "capacity_bytes = 0", r"memories\[1\] \(llc\).capacity_bytes.*found 0"),
         (
             "bandwidth_Bps = 680000000000.0",
