@@ -189,7 +189,8 @@ class _Fold:
                 base = self._part(node.inputs[0]).base
                 self.parts |= {name: Part(base, tensors[name].elements) for name in outputs}
             return None
-        if all(tensors[name].constant for name in outputs):
+        if all(tensors[name].constant for name in outputs):  # sizes, which nobody learned
+            tensors |= {name: replace(tensors[name], learned=0) for name in outputs}
             return None
         written_back = node.op == "DequantizeLinear" and not self.results.isdisjoint(outputs)
         if written_back or not self._is_view(node) or tensors[node.inputs[0]].constant:
@@ -344,8 +345,9 @@ def computed(node: Node, name: str, tensors: dict[str, Tensor]) -> Tensor:
     output = replace(tensors[name], constant=True)
     given = [tensors[read] for read in node.inputs if read]
     if not given or not node.input(0) or node.op == "ConstantOfShape":
-        filled = node.op == "ConstantOfShape"
-        return replace(output, stored=1, learned=0) if filled else output
+        if node.op == "ConstantOfShape":
+            return replace(output, stored=1, learned=0)
+        return replace(output, learned=0) if output.elements == 1 else output  # a number of a formula
     moved = _moved(node, output, given, tensors)
     return moved if node.op in PARTS | REPEATING else _unpacked(node, moved, tensors)
 
@@ -382,7 +384,7 @@ def _unpacked(node: Node, made: Tensor, tensors: dict[str, Tensor]) -> Tensor:
     """A constant as the integers in the file that it is made of, where these take fewer bytes."""
     beside = (each for name in data_of(node) for each in tensors[name].beside)
     held = dict.fromkeys((*made.sources, *made.beside, *beside))
-    origins = [name for name in held if not _is_in_instruction(tensors[name])]
+    origins = [name for name in held if not is_in_instruction(tensors[name])]
     packed = max(origins, key=lambda name: tensors[name].held_bytes, default="")
     total = sum(tensors[name].held_bytes for name in origins)
     as_made = made.held_bytes + sum(tensors[name].held_bytes for name in made.beside)
@@ -416,7 +418,7 @@ def _is_compared(tensor: Tensor, tensors: dict[str, Tensor]) -> bool:
     return not tensor.is_float and tensor.element_bytes == 1 and not unpacked
 
 
-def _is_in_instruction(tensor: Tensor) -> bool:
+def is_in_instruction(tensor: Tensor) -> bool:
     """Whether a constant is a number, or a list of places of bits in an integer."""
     places = not tensor.is_float and tensor.kept <= BITS and sum(size > 1 for size in tensor.shape or ()) < 2
     return tensor.kept <= 1 or places

@@ -1,9 +1,9 @@
 """Ops of a workload from the nodes of a graph.
 
 Rules, beyond those of `docs/reference/workloads.md`:
-- Constants are weights of the op that reads them; single numbers are part of the instruction and hold nothing. Where
-  several ops read one constant each holds it, and its parameters count at the first (as the zoo does for tied weights);
-  so do the parameters of constants that are made of one.
+- Constants are weights of the op that reads them; single numbers are part of the instruction and hold nothing, but are
+  parameters like others. Where several ops read one constant each holds it, and its parameters count at the first (as
+  the zoo does for tied weights); so do the parameters of constants that are made of one.
 - Ops are named after the node at their head.
 - (x, y, z) are width, height and channels, without the batch. An image [batch, channels, …, height, width] is what
   convolutions and poolings read and write, and what element-wise nodes make of it. Everything else keeps the order of
@@ -240,9 +240,11 @@ class _Lowering:
 
     def _constants(self, node: Node) -> list[str]:
         """Names of the constants that a node holds as weights."""
-        return [
-            read for read in data_of(node) if self.folded.is_constant(read) and self.tensors[read].kept > 1
-        ]
+        return [read for read in self._fixed(node) if self.tensors[read].kept > 1]
+
+    def _fixed(self, node: Node) -> list[str]:
+        """Names of the constants among a node's data, single numbers too."""
+        return [read for read in data_of(node) if self.folded.is_constant(read)]
 
     def _with_weights(self, op: Op, cluster: Cluster) -> Op:
         held, read_bytes, parameters = 0.0, 0.0, 0
@@ -257,12 +259,30 @@ class _Lowering:
             held += size
             read_bytes += size * (self._share(node) if op.kind == "embedding" and node is cluster[0] else 1.0)
             self.copied += self._copied(name)
-            if is_parameter and (tensor.is_float or tensor.numbers):
-                sources = tensor.sources or (name,)
-                parameters += int(self._taken(sources, tensor.parameters, self.uncounted, "parameters"))
+            if is_parameter:
+                parameters += self._parameters(name)
+        parameters += sum(map(self._parameters, self._single_numbers(cluster)))
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
+
+    def _parameters(self, name: str) -> int:
+        """Those of a constant that no earlier op had."""
+        tensor = self.tensors[name]
+        if not (tensor.is_float or tensor.numbers):
+            return 0
+        sources = tensor.sources or (name,)
+        return int(self._taken(sources, tensor.parameters, self.uncounted, "parameters"))
+
+    def _single_numbers(self, cluster: Cluster) -> list[str]:
+        """The constants that are one number, such as the bias of a single channel, scales of quantisers left out."""
+        found = [
+            name
+            for node in cluster
+            for name in self._weights(node, cluster, self._fixed(node))
+            if self.tensors[name].kept == 1 and (node.op not in QUANTISERS or name == node.inputs[0])
+        ]
+        return list(dict.fromkeys(found))
 
     def _share(self, look_up: Node) -> float:
         """Of a table, and of the scales beside it, what a look-up reads."""
@@ -291,16 +311,15 @@ class _Lowering:
         """(node, constant, whether its numbers are parameters). Scales and zero points are held beside the numbers that
         they belong to, and are none."""
         for node in cluster:
-            for name in self._weights(node, cluster):
+            for name in self._weights(node, cluster, self._constants(node)):
                 yield node, name, node.op not in QUANTISERS or name == node.inputs[0]
                 yield from (
                     (node, each, False) for each in self.tensors[name].beside if self.tensors[each].kept > 1
                 )
 
-    def _weights(self, node: Node, cluster: Cluster) -> list[str]:
-        """The constants that a node holds. A batch norm is a gain and a shift, or only a bias where it is folded into
-        the convolution or product before it, or nothing where that has a bias already."""
-        constants = self._constants(node)
+    def _weights(self, node: Node, cluster: Cluster, constants: list[str]) -> list[str]:
+        """Those of a node's constants that it needs. A batch norm is a gain and a shift, or only a bias where it is
+        folded into the convolution or product before it, or nothing where that has a bias already."""
         if node.op != "BatchNormalization":
             return constants
         if is_bias(node, cluster, self.folded):
