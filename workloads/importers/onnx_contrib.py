@@ -8,7 +8,8 @@ Deviations: attention that leaves its cache in the memory of the one it read cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 import numpy as np
 
@@ -102,10 +103,12 @@ def _attention(
     length: int = 0,
     window: int = 0,
     packed: Shape = (),
+    tables: Mapping[int, int] | None = None,
 ) -> list[str]:
     """Attention of [B, S, H] queries; `others` are mask, past keys, past values and whatever else it reads, `length`
     the keys with those of the past, unless 0, of which a query attends to the last `window`, unless 0. Outputs after
-    the first are caches, `packed` of them in one."""
+    the first are caches, `packed` of them in one. Of some inputs, by position, `tables` says how many rows are read.
+    """
     heads = max(1, call.given.integer("num_heads", 1))
     query, key, value = (call.shape(name) for name in (q, k, v))
     pairs = pairs or heads
@@ -119,7 +122,10 @@ def _attention(
     keys = min(length, window) if window > 0 else length
     read = [_last(call, name, keys) if at in (1, 2) and name else name for at, name in enumerate(others)]
     given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": keys}
-    call.node("Attention", [q, k, v, *read], outputs, **given)
+    tables = tables or {}
+    call.node(
+        "Attention", [q, k, v, *read], outputs, **given, tables=list(tables), rows=list(tables.values())
+    )
     return outputs
 
 
@@ -165,6 +171,10 @@ def _multi_head(*positions: int) -> Write:
     return write
 
 
+ROTARY = (8, 9)
+"""Where attention has the tables of cosines and sines that `_grouped` hands on."""
+
+
 def _grouped(call: Call) -> list[str]:
     q, k, v = call.inputs(0, 1, 2)
     heads, pairs = max(1, call.given.integer("num_heads", 1)), max(1, call.given.integer("kv_num_heads", 1))
@@ -180,7 +190,29 @@ def _grouped(call: Call) -> list[str]:
         length = (call.reader.stated_shape(present) or (0, 0))[-2]
     others = ["", *call.inputs(3, 4, 5, 6, 7, 8)]
     window = call.given.integer("local_window_size", 0)
-    return _attention(call, q, k, v, others, pairs, length=length, window=window)
+    tables = dict.fromkeys(ROTARY, prod(call.shape(q)[:2]))
+    return _attention(call, q, k, v, others, pairs, length=length, window=window, tables=tables)
+
+
+def _paged(call: Call) -> list[str]:
+    """Attention of all tokens of a batch to caches in blocks, of which a table names those of each sequence. A token
+    counts as attending to all blocks that its sequence may have."""
+    heads, pairs = max(1, call.given.integer("num_heads", 1)), max(1, call.given.integer("kv_num_heads", 1))
+    q, k, v = call.inputs(0, 1, 2)
+    blocks, (_, block, *_, size) = call.shape(call.input(7)), call.shape(call.input(3))
+    tokens = call.shape(q)[0]
+    if not k:
+        sizes = call.constant([heads * size, pairs * size, pairs * size])
+        q, k, v = call.split("Split", 3, q, sizes, axis=-1)
+    keys = blocks[-1] * block
+    read = dict.fromkeys((4, 5), blocks[0] * keys * pairs) | dict.fromkeys(ROTARY, tokens)
+    caches = zip(call.proto.output[1:], call.inputs(3, 4), strict=False)
+    made = [call.like(q), *(call.like(cache) if name else "" for name, cache in caches)]
+    given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": keys}
+    batched = [call.view(each, (1, *call.shape(each))) for each in (q, k, v)]
+    inputs = [*batched, "", *call.inputs(3, 4, 5, 6, 8, 9, 7)]
+    call.node("Attention", inputs, made, **given, tables=list(read), rows=list(read.values()))
+    return made
 
 
 # ---- norms, embeddings and element-wise ops
@@ -306,6 +338,7 @@ _MICROSOFT: dict[str, Write] = {
     "MultiHeadAttention": _multi_head(4, 6, 7, 3, 5),
     "DecoderMaskedMultiHeadAttention": _multi_head(3, 5, 6, 4, 10),
     "GroupQueryAttention": _grouped,
+    "PagedAttention": _paged,
     "SkipLayerNormalization": _skip_norm("LayerNormalization", 4),
     "SkipSimplifiedLayerNormalization": _skip_norm("RMSNormalization", 3),
     "EmbedLayerNormalization": _embedding,
