@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from workloads.importers.ir import Shape
-from workloads.importers.onnx_call import Call, writer
+from workloads.importers.onnx_call import Call, Unknown, writer
 from workloads.importers.onnx_reader import Writer
 
 Result = str | Sequence[str]
@@ -126,6 +126,26 @@ def _attention(
     call.node(
         "Attention", [q, k, v, *read], outputs, **given, tables=list(tables), rows=list(tables.values())
     )
+    return outputs
+
+
+def _with_present(call: Call) -> list[str]:
+    """Attention of ONNX itself, which says no size of its caches and scores where it reads no cache."""
+    query, key, value = (call.shape(name) for name in call.inputs(0, 1, 2))
+    past = call.shape(call.input(4))[-2] if call.input(4) else 0
+    heads = query[1] if len(query) == 4 else call.given.integer("q_num_heads", 0)
+    pairs = key[1] if len(key) == 4 else call.given.integer("kv_num_heads", 0)
+    if min(heads, pairs) < 1 or {len(query), len(key), len(value)} - {3, 4}:
+        raise Unknown("expected queries, keys and values with heads, found others")
+    rows, keys = query[-2], past + key[-2]
+    sizes = [each[-1] if len(each) == 4 else each[-1] // pairs for each in (key, value)]
+    y = (query[0], rows, heads * sizes[1]) if len(query) == 3 else (query[0], heads, rows, sizes[1])
+    caches = [(query[0], pairs, keys, size) for size in sizes]
+    shapes = [y, *caches, (query[0], heads, rows, keys)]
+    kinds = [call.kind(name) for name in (call.input(0), *call.inputs(1, 2), call.input(0))]
+    written = zip(call.proto.output, shapes, kinds, strict=False)
+    outputs = [call.put(shape, kind) if name else "" for name, shape, kind in written]
+    call.node("Attention", call.proto.input, outputs, **call.given.attributes)
     return outputs
 
 
@@ -371,6 +391,7 @@ _MICROSOFT: dict[str, Write] = {
 WRITERS: dict[str, Writer] = {
     **{f"com.microsoft.{op}": _writer(write) for op, write in _MICROSOFT.items()},
     "SimplifiedLayerNormalization": _writer(_MICROSOFT["SimplifiedLayerNormalization"]),
+    "Attention": _writer(_with_present),
     "CastLike": _writer(_cast_like),
     "QLinearConv": _writer(_quantised("Conv", 2, bias=8)),
     "QLinearMatMul": _writer(_quantised("MatMul", 2)),
