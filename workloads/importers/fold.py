@@ -168,7 +168,7 @@ class _Fold:
 
     def __init__(self, graph: ModelGraph, one_width: bool) -> None:
         self.one_width = one_width
-        self.tensors, self.results = dict(graph.tensors), frozenset(graph.outputs)
+        self.tensors, self.results = {**graph.tensors, **_unlearned(graph)}, frozenset(graph.outputs)
         self.parts: dict[str, Part] = {}
         self.settled: list[Node] = []
         self.scales = _scales(graph)
@@ -222,6 +222,19 @@ class _Fold:
 
     def _part(self, name: str) -> Part:
         return self.parts.get(name, Part(name, self.tensors[name].elements))
+
+
+def _unlearned(graph: ModelGraph) -> dict[str, Tensor]:
+    """Constants that are multiplied with the scale of numbers that are quantised as they come: scales, too."""
+    nodes = tuple(all_nodes(graph.nodes))
+    scales = {node.output(1) for node in nodes if node.op == "DynamicQuantizeLinear"} - {""}
+    found = (
+        name
+        for node in nodes
+        if node.op == "Mul" and scales.intersection(node.inputs)
+        for name in node.inputs
+    )
+    return {name: replace(graph.tensors[name], learned=0) for name in found if graph.tensors[name].constant}
 
 
 def _is_computed_once(node: Node, tensors: Mapping[str, Tensor], scales: Container[str]) -> bool:

@@ -168,6 +168,26 @@ def test_numbers_of_an_onnx_model_are_parameters_where_formulas_have_others(
     assert sum(op.weight_bytes for op in found.workload) == 256
 
 
+@pytest.mark.parametrize("scales", [(), (1,), (8,)])
+def test_scales_of_a_product_that_is_quantised_as_it_comes_are_no_parameters(scales, tmp_path):
+    """As ONNX Runtime writes it: one scale for the activation, and one for the weight or for each of its columns."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"]),
+        helper.make_node("MatMulInteger", ["xq", "wq", "xz"], ["i"]),
+        helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["xs", "ws"], ["s"]),
+        helper.make_node("Mul", ["f", "s"], ["y"]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.zeros((8, 8), np.int8), "wq"),
+        numpy_helper.from_array(np.ones(scales, np.float32), "ws"),
+    ]
+    graph = helper.make_graph(nodes, "net", [value("x", 4, 8)], [value("y", 4, 8)], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(made, tmp_path / "net.onnx")
+    assert read(str(tmp_path / "net.onnx")).workload.parameters == 64
+
+
 @pytest.mark.parametrize("problem", ["nnpi", "mmap", "mcm"])
 def test_the_unread_has_a_place_in_every_problem(problem, tmp_path):
     file, out = tmp_path / "net.onnx", tmp_path / "run"
