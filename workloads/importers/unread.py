@@ -11,13 +11,15 @@ from workloads.workload import Op, Workload
 
 NAME = "unread constants"
 """Of the op that holds them, unless an op of the model is called so."""
+LITTLE = 1e-3
+"""Of the bytes of all weights: less is not worth an op (*assumption*)."""
 
 
 def with_unread(net: Workload, graph: ModelGraph) -> tuple[Workload, list[str]]:
     """The workload with one more op that holds what no op reads, and the remark on it; none where there is nothing.
 
-    The op reads and writes nothing and takes no time. Small integers that no op reads, and numbers that are no
-    parameters, are left out: counters of batches, shapes that an exporter worked out.
+    The op reads and writes nothing and takes no time. Left out are small integers (counters of batches, shapes that an
+    exporter worked out), single numbers that are no parameters, and all of it where that is little and no parameter.
     """
     found = {
         name: graph.tensors[at]
@@ -26,9 +28,9 @@ def with_unread(net: Workload, graph: ModelGraph) -> tuple[Workload, list[str]]:
         or (graph.tensors[at].is_float and graph.tensors[at].parameters)
     }
     size = ceil(sum(tensor.held_bytes for tensor in found.values() if tensor.kept > 1))
-    if not found:
-        return net, []
     parameters = sum(tensor.parameters for tensor in found.values() if tensor.is_float or tensor.numbers)
+    if not parameters and size <= LITTLE * sum(op.weight_bytes for op in net):
+        return net, []
     remark = f"no op reads {counted(len(found), 'constant')} ({names(list(found))}): held, {size} bytes"
     if not size and not parameters:
         return net, [remark]

@@ -87,6 +87,12 @@ def test_dead_ends_are_unread_and_counters_of_batches_are_nothing():
     assert found.remarks == ("no op reads 2 constants (spare.weight, spare.bias): held, 1080 bytes",)
 
 
+def test_little_that_is_no_parameter_is_not_worth_an_op():
+    net = Net(layer, layer=nn.Linear(64, 64), table=nn.Buffer(torch.zeros(3)))
+    found = from_torch(net, (torch.zeros(4, 64),))
+    assert (len(found.workload), found.remarks) == (1, ())
+
+
 def test_a_tied_weight_is_read_where_one_of_its_names_is():
     class Tied(nn.Module):
         def __init__(self, with_head: bool) -> None:
