@@ -377,7 +377,7 @@ def _moved(node: Node, output: Tensor, given: list[Tensor], tensors: dict[str, T
         beside = tuple(dict.fromkeys((*(name for each in moved for name in each.beside), *scales)))
     read = node.inputs[:1] if node.op in QUANTISERS else data_of(node)
     sources = tuple(_origins(read, tensors))
-    learned = sum(tensors[name].parameters for name in sources)
+    learned = sum(tensors[name].parameters for name in sources if _may_be_learned(tensors[name]))
     return replace(
         output,
         stored=first.kept if is_moved and node.op in REPEATING | REWRITING else None,
@@ -386,6 +386,12 @@ def _moved(node: Node, output: Tensor, given: list[Tensor], tensors: dict[str, T
         learned=min(learned, sum(tensors[name].parameters for name in read)),
         sources=sources,
     )
+
+
+def _may_be_learned(tensor: Tensor) -> bool:
+    """Whether a constant could hold parameters: numbers to compute with, or integers of the width of quantised biases
+    and packed weights; no truth values, and no integers of 64 bits."""
+    return tensor.is_float or tensor.numbers > 0 or 2 <= tensor.element_bytes <= 4
 
 
 def _origins(names: Iterable[str], tensors: dict[str, Tensor]) -> dict[str, None]:

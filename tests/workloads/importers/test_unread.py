@@ -174,6 +174,38 @@ def test_numbers_of_an_onnx_model_are_parameters_where_formulas_have_others(
     assert sum(op.weight_bytes for op in found.workload) == 256
 
 
+@pytest.mark.parametrize("kind", [np.bool_, np.int64])
+@pytest.mark.parametrize("made", ["chosen", "scaled"])
+def test_masks_and_places_are_no_parameters_whatever_is_made_of_them(kind, made, tmp_path):
+    """The importer counts no more parameters than the file has numbers to compute with: here 64 of a weight."""
+    ways = {
+        "chosen": [
+            helper.make_node("Cast", ["mask"], ["m"], to=TensorProto.BOOL),
+            helper.make_node("Where", ["m", "yes", "no"], ["add"]),
+        ],
+        "scaled": [
+            helper.make_node("Cast", ["mask"], ["m"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["m", "no"], ["add"]),
+        ],
+    }
+    product, last = (
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Add", ["h", "add"], ["y"]),
+    )
+    weights = [
+        numpy_helper.from_array(np.ones((8, 8), np.float32), "w"),
+        numpy_helper.from_array(np.eye(4, 8).astype(kind), "mask"),
+        *(numpy_helper.from_array(np.float32(number), name) for name, number in (("yes", 0), ("no", -1e9))),
+    ]
+    graph = helper.make_graph(
+        [*ways[made], product, last], "net", [value("x", 4, 8)], [value("y", 4, 8)], weights
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, tmp_path / "net.onnx")
+    workload = read(str(tmp_path / "net.onnx")).workload
+    assert (workload.parameters, sum(op.weight_bytes for op in workload)) == (64, 256 + 128)
+
+
 @pytest.mark.parametrize("scales", [(), (1,), (8,)])
 def test_scales_of_a_product_that_is_quantised_as_it_comes_are_no_parameters(scales, tmp_path):
     """As ONNX Runtime writes it: one scale for the activation, and one for the weight or for each of its columns."""
