@@ -251,3 +251,16 @@ def test_without_an_output_nothing_is_written(tmp_path):
     file.write_bytes(chain(10, 20))
     assert main(["tflite", str(file)]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["m.tflite"]
+
+
+def test_what_only_the_copy_needs_is_refused_in_one_line_if_it_is_damaged(tmp_path, capsys):
+    """The description lies outside of the file; the plan needs none of it, the copy names it."""
+    whole = bytearray(chain(10, 20))
+    model = flatbuffers.table.Table(whole, flatbuffers.encode.Get(flatbuffers.packer.uoffset, whole, 0))
+    vtable = model.Pos - struct.unpack_from("<i", whole, model.Pos)[0]
+    struct.pack_into("<H", whole, vtable + 4 + 2 * 3, 20_000)
+    file, out = tmp_path / "m.tflite", tmp_path / "o.tflite"
+    file.write_bytes(whole)
+    assert main(["tflite", str(file)]) == 0
+    refuse(capsys, ["tflite", str(file), "-o", str(out)], "a damaged one: a number at")
+    assert not out.exists()

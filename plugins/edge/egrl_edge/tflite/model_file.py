@@ -195,10 +195,25 @@ def with_plan(model: TfliteModel, offsets: Sequence[int]) -> bytes:
 
     All that the file had stays as it is, byte by byte, behind a new root table with one more buffer and one more entry
     of metadata; but positions in the file are shifted by what is new. ValueError if there is not one offset per tensor;
-    InputError if the file grows too large, or if its tables overlap.
+    InputError if the file grows too large, or is damaged where only the copy needs it.
     """
     if len(offsets) != model.tensors:
         raise ValueError(f"offsets: expected {model.tensors}, received {len(offsets)}")
+    try:
+        whole = _copy(model, offsets)
+        if len(whole) >= MAX_BYTES:
+            raise InputError(
+                f"expected a model of less than {MAX_BYTES} bytes with its plan, found {len(whole)}"
+            )
+        whole = moved(whole, model.outside, len(whole) - len(model.data))
+    except (Damaged, struct.error) as error:
+        raise InputError(f"expected a TensorFlow Lite model, found a damaged one: {error}") from error
+    _check_written(model, whole)
+    return whole
+
+
+def _copy(model: TfliteModel, offsets: Sequence[int]) -> bytes:
+    """The file behind a new root table; positions in the file are still those of the old one."""
     old = root(model.data)
     kept = {n: old.target(n) for n in range(1, old.fields) if old.place(n)}
     buffers, metadata = old.vector(BUFFERS), old.vector(METADATA)
@@ -220,12 +235,7 @@ def with_plan(model: TfliteModel, offsets: Sequence[int]) -> bytes:
     prefix.name(grown[BUFFERS], buffer[-1])
     words = (VERSION, model.subgraphs, len(offsets), *offsets)
     prefix.name(buffer[0], prefix.blob(struct.pack(f"<{len(words)}i", *words), DATA_ALIGN))
-    whole = prefix.before(model.data, table[-1])
-    if len(whole) >= MAX_BYTES:
-        raise InputError(f"expected a model of less than {MAX_BYTES} bytes with its plan, found {len(whole)}")
-    whole = moved(whole, model.outside, len(whole) - len(model.data))
-    _check_written(model, whole)
-    return whole
+    return prefix.before(model.data, table[-1])
 
 
 def _check_written(model: TfliteModel, whole: bytes) -> None:
