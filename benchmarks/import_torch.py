@@ -157,7 +157,7 @@ def _of_transformers(name: str, size: int, device: str) -> tuple[torch.nn.Module
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.for_model(name)
-    _shrink(config)
+    shrink(config)
     config.use_cache = False
     config._experts_implementation = "batched_mm"  # the counter does not see into grouped ones
     made = _reading(made_on(device, lambda: AutoModel.from_config(config)), config, size, device)
@@ -170,13 +170,13 @@ def _of_transformers(name: str, size: int, device: str) -> tuple[torch.nn.Module
     return made
 
 
-def _shrink(config: Any) -> None:
+def shrink(config: Any) -> None:
     for key, value in SMALL.items():
         if isinstance(getattr(config, key, None), int):
             setattr(config, key, value)
     for part in getattr(config, "sub_configs", {}):
         if getattr(config, part, None) is not None:
-            _shrink(getattr(config, part))
+            shrink(getattr(config, part))
 
 
 def _reading(model: Any, config: Any, size: int, device: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:

@@ -39,7 +39,7 @@ class Resident:
         self._read |= there & {_storage(part) for each in given for part in _plain(each)}
 
     def unread(self, device: torch.device) -> dict[str, torch.Tensor]:
-        """By name, what lies on a kind of device and no graph has read; each storage once.
+        """By name, what lies on a device and no graph has read; each storage once.
 
         Of several functions those are looked at of which something is read: each has a graph of its own otherwise.
         """
@@ -48,7 +48,7 @@ class Resident:
         known = [each for each in held if any(_storage(tensor) in self._read for _, tensor in each)]
         found: dict[int, tuple[str, torch.Tensor]] = {}
         for name, tensor in (pair for each in known or held[:1] for pair in each):
-            if tensor.device.type == device.type and _storage(tensor) not in self._read:
+            if _is_on(tensor, device) and _storage(tensor) not in self._read:
                 found.setdefault(_storage(tensor), (name, tensor))
         return _named(found.values())
 
@@ -98,6 +98,12 @@ def _plain(given: Any) -> Iterator[torch.Tensor]:
             yield from _plain(getattr(given, name))
     elif given.layout is torch.strided and not torch.nn.parameter.is_lazy(given):
         yield given
+
+
+def _is_on(tensor: torch.Tensor, device: torch.device) -> bool:
+    """Whether a tensor is on a device; on any of its kind if no number is said."""
+    there = tensor.device
+    return there.type == device.type and (None in (there.index, device.index) or there.index == device.index)
 
 
 def _storage(tensor: torch.Tensor) -> int:
