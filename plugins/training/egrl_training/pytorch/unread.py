@@ -16,6 +16,7 @@ from torch import fx
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from egrl_training.pytorch.joint import JointGraph
+from egrl_training.pytorch.no_data import without_data
 from egrl_training.pytorch.reached import modules_of
 from egrl_training.steps.step import OWNER, Value
 
@@ -44,7 +45,7 @@ class Resident:
         Of several functions those are looked at of which something is read: each has a graph of its own otherwise.
         """
         functions = self._all()
-        held = [list(self._held([each])) for each in functions]
+        held = [[*self._held([each]), *_buckets(each)] for each in functions]
         known = [each for each in held if any(_storage(tensor) in self._read for _, tensor in each)]
         found: dict[int, tuple[str, torch.Tensor]] = {}
         for name, tensor in (pair for each in known or held[:1] for pair in each):
@@ -75,6 +76,22 @@ def with_unread(joint: JointGraph, unread: Mapping[str, torch.Tensor]) -> JointG
         own = name if name not in taken else f"{name}, unread"
         values.append(Value(own, int(tensor.untyped_storage().nbytes()), OWNER, "parameter"))
     return replace(joint, step=replace(joint.step, values=tuple(values)), values=tuple(nodes))
+
+
+def _buckets(function: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """What `DistributedDataParallel` holds beside gradients: another copy of them, to be exchanged."""
+    for each in (part for module in modules_of(function) for part in module.modules()):
+        if isinstance(each, torch.nn.parallel.DistributedDataParallel):
+            trained = [parameter for parameter in each.parameters() if parameter.requires_grad]
+            for device in {parameter.device for parameter in trained}:
+                size = sum(parameter.nbytes for parameter in trained if parameter.device == device)
+                yield "buckets of gradients", _like_bytes(size, device)
+
+
+def _like_bytes(size: int, device: torch.device) -> torch.Tensor:
+    """A tensor of so many bytes that is said to lie on a device, and has no data."""
+    with without_data():
+        return torch.empty(size, dtype=torch.uint8, device=device)
 
 
 def _named(found: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
