@@ -15,6 +15,9 @@ from analysis.style import new_figure
 from analysis.utilisation import fill_of, legend_of_heads, memory_axis
 from workloads.text import size_text
 
+NARROWEST = 1 / 200
+"""Share of the axis that a box is wide at least: a life of one step of thousands would be no pixel."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -71,7 +74,7 @@ def use(layout: Layout, steps: int) -> Use:
 def layout_figure(
     layouts: Sequence[Layout], heads: Sequence[str], steps: int, title: str, x_label: str
 ) -> Figure:
-    """One panel per memory, the fastest on top.
+    """One panel per memory, the fastest on top. Short lives are drawn `NARROWEST` wide.
 
     Args:
         layouts: slowest memory first.
@@ -89,7 +92,7 @@ def layout_figure(
             colour, hatch = fill_of(number)
             axes.add_collection(
                 PolyCollection(
-                    list(_boxes(layout, number, unit_bytes)),
+                    list(_boxes(layout, number, unit_bytes, steps)),
                     facecolor=colour,
                     edgecolor="white",
                     hatch=hatch,
@@ -108,13 +111,23 @@ def layout_figure(
     return figure
 
 
-def _boxes(layout: Layout, head: int, unit_bytes: float) -> NDArray[np.float64]:
-    """Corners float64 [K, 4, 2] of one head's tensors, in steps and units."""
-    chosen = layout.head == head
-    left, right = layout.first[chosen].astype(np.float64), layout.end[chosen].astype(np.float64)
+def _boxes(layout: Layout, head: int, unit_bytes: float, steps: int) -> NDArray[np.float64]:
+    """Corners float64 [K, 4, 2] of one head's tensors, in steps and units, the largest last, so that it is on top."""
+    chosen = np.flatnonzero(layout.head == head)
+    chosen = chosen[np.argsort(layout.size_bytes[chosen], kind="stable")]
+    left, right = _seen(layout.first[chosen], layout.end[chosen], steps)
     bottom = layout.offset_bytes[chosen] / unit_bytes
     top = bottom + layout.size_bytes[chosen] / unit_bytes
     return corners(left, right, bottom, top)
+
+
+def _seen(
+    first: NDArray[np.int64], end: NDArray[np.int64], steps: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Left and right sides float64 [K], in steps, of boxes that are wide enough to be seen."""
+    width = np.maximum(end - first, steps * NARROWEST)
+    left = np.clip((first + end - width) / 2, 0.0, steps - width)
+    return left, left + width
 
 
 def corners(

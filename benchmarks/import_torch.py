@@ -5,10 +5,11 @@
 counts architectures of torchvision, timm and transformers (those families that are installed, or the ones named),
 without weights, on PyTorch's `meta` device, or with random weights as `torch.onnx.export` writes them:
 multiply-accumulates beside half of what `torch.utils.flop_counter.FlopCounterMode` sees when the module runs,
-parameters beside those of the module that its exported program reads, or beside the numbers in the file where the
-exporter has computed some. A line a module is added to OUT.jsonl; modules that are there already are left out. Then a
-table of every difference of more than 1 % is printed, with the products by op on both sides. `--size` is 0 or 1: the
-smaller or the larger input; `--every K` takes each K-th module; no module is begun after S seconds.
+parameters beside those of the module (of which `torch.onnx.export` writes what the program reads), or beside the
+numbers in the file where the exporter has computed some. A line a module is added to OUT.jsonl; modules that are there
+already are left out. Then a table of every difference of more than 1 % is printed, with the products by op on both
+sides. `--size` is 0 or 1: the smaller or the larger input; `--every K` takes each K-th module; no module is begun after
+S seconds.
 
 FlopCounterMode does not see the products of `_int_mm`, `mv`, `dot`, `bilinear`, `addbmm`, `cdist`, `conv_tbc`, packed
 weights, recurrent layers that a CPU fuses, and ops of other packages. It sees dead ends, which an importer leaves out:
@@ -156,7 +157,7 @@ def _of_transformers(name: str, size: int, device: str) -> tuple[torch.nn.Module
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.for_model(name)
-    _shrink(config)
+    shrink(config)
     config.use_cache = False
     config._experts_implementation = "batched_mm"  # the counter does not see into grouped ones
     made = _reading(made_on(device, lambda: AutoModel.from_config(config)), config, size, device)
@@ -169,13 +170,13 @@ def _of_transformers(name: str, size: int, device: str) -> tuple[torch.nn.Module
     return made
 
 
-def _shrink(config: Any) -> None:
+def shrink(config: Any) -> None:
     for key, value in SMALL.items():
         if isinstance(getattr(config, key, None), int):
             setattr(config, key, value)
     for part in getattr(config, "sub_configs", {}):
         if getattr(config, part, None) is not None:
-            _shrink(getattr(config, part))
+            shrink(getattr(config, part))
 
 
 def _reading(model: Any, config: Any, size: int, device: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
@@ -235,22 +236,17 @@ def _counted(module: torch.nn.Module, inputs: tuple[Any, ...], route: str) -> di
     begun = time.monotonic()
     program, graph, in_file = ROUTES[route](module, inputs)
     seconds = time.monotonic() - begun
-    used = {n.name for n in program.graph.nodes if n.op == "placeholder" and n.users}
-    named = dict(program.named_parameters())
-    read = {
-        id(named[key]): named[key]
-        for name, key in program.graph_signature.inputs_to_parameters.items()
-        if name in used
-    }
     begun = time.monotonic()
     found = convert(graph, "model", "model", None, fuse=False)
-    macs, parameters = int(counter.get_total_flops()) // 2, sum(p.numel() for p in read.values())
+    macs, parameters = int(counter.get_total_flops()) // 2, _parameters(program, module, route)
     if (macs, parameters) != (found.workload.macs, found.workload.parameters):
-        macs, parameters = _alive(torch.export.export(module, inputs), inputs)
+        macs, alive = _alive(torch.export.export(module, inputs), inputs)
+        parameters = alive if route == "onnx" else parameters
     ours = Counter[str]()
     ops = {node.name: node.op for node in graph.nodes}
     for op in found.workload:
-        ours[ops.get(found.nodes[op.name][0], "")] += op.gemm.macs if op.gemm else 0
+        head = next(iter(found.nodes.get(op.name, ())), "")
+        ours[ops.get(head, "")] += op.gemm.macs if op.gemm else 0
     return {
         "macs": macs,
         "as_run": counter.get_total_flops() // 2,
@@ -309,6 +305,16 @@ ROUTES: dict[str, Callable[[torch.nn.Module, tuple[Any, ...]], Read]] = {
 }
 DEVICES = {"export": "meta", "onnx": "cpu"}
 """Where modules are made: a file of ONNX has weights."""
+
+
+def _parameters(program: torch.export.ExportedProgram, module: torch.nn.Module, route: str) -> int:
+    """Those of a module; of the route through ONNX, those that its program reads."""
+    used = {n.name for n in program.graph.nodes if n.op == "placeholder" and n.users}
+    named = dict(program.named_parameters())
+    keys = program.graph_signature.inputs_to_parameters.items()
+    read = {id(named[key]): named[key] for name, key in keys if name in used}
+    held = read.values() if route == "onnx" else module.parameters()
+    return sum(parameter.numel() for parameter in held)
 
 
 def _alive(program: torch.export.ExportedProgram, inputs: tuple[Any, ...]) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from analysis.layout import Layout, layout_figure, use
 from analysis.style import save
@@ -60,7 +61,7 @@ def test_there_is_a_box_a_tensor_at_its_steps_and_addresses_fastest_memory_on_to
     assert slow.get_title(loc="left") == "slow: up to 3 KiB of 1 GiB"
     weights, activations = (c for c in fast.collections if isinstance(c, PolyCollection))
     boxes = [path.vertices[:4].tolist() for path in activations.get_paths()]
-    assert boxes == [[[1, 2], [1, 6], [4, 6], [4, 2]], [[4, 2], [4, 3], [9, 3], [9, 2]]]
+    assert boxes == [[[4, 2], [4, 3], [9, 3], [9, 2]], [[1, 2], [1, 6], [4, 6], [4, 2]]]  # the largest on top
     assert len(weights.get_paths()) == 1
     assert weights.get_hatch() != activations.get_hatch()
 
@@ -81,3 +82,18 @@ def test_equal_figures_are_equal_files(tmp_path: Path):
     for name in ("a.svg", "b.svg"):
         save(drawn(), tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+@pytest.mark.parametrize("first", [0, 1500, 2999])
+def test_what_makes_the_peak_is_seen_however_short_it_lives(first, tmp_path):
+    """One step of 3,000, beside small tensors at every step: its colour fills a column of the picture."""
+    small = [(step, step + 1, 0, KIB, 0) for step in range(3000)]
+    memory = layout("fast", 40 * KIB, [(first, first + 1, 0, 32 * KIB, 1), *small])
+    figure = layout_figure([memory], ("weight", "activation"), 3000, "net on chip", "op")
+    figure.savefig(tmp_path / "layout.png", dpi=100)
+    picture = imread(tmp_path / "layout.png")[..., :3]
+    orange = (picture[..., 0] - picture[..., 2] > 0.3).sum(axis=0)
+    assert orange.max() > 0.25 * len(picture)
+    boxes = [path.vertices for part in figure.axes[0].collections for path in part.get_paths()]
+    assert min(box[:, 0].min() for box in boxes) >= 0
+    assert max(box[:, 0].max() for box in boxes) <= 3000

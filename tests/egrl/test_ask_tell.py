@@ -197,7 +197,13 @@ def test_a_folder_that_was_told_seconds_is_looked_at_like_any_other(capsys):
     assert "measured: as fast as the built-in baseline heuristic (largest-" in capsys.readouterr().out
     assert main(["evaluate", "told", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["measured"]
-    assert told == {"cost": found.cost, "speedup": found.speedup, "by": "told:seconds"}
+    assert told == {
+        "cost": found.cost,
+        "speedup": found.speedup,
+        "by": "told:seconds",
+        "confirmed": False,
+        "sure": "not confirmed",
+    }
 
 
 def test_a_search_that_is_closed_says_so_and_an_exception_lets_the_folder_go():

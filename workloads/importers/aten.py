@@ -67,10 +67,13 @@ _NAMES = {
         _scaled_dot_product_fused_attention _scaled_dot_product_math_attention
         _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math
         higher_order.flex_attention""",
-    "Gather": "embedding embedding_bag _embedding_bag _embedding_bag_forward_only",
+    "Gather": """embedding embedding_bag _embedding_bag _embedding_bag_forward_only
+        quantized_decomposed.embedding_byte""",
     "GatherElements": """index_select index gather take roll flip fliplr flipud rot90 channel_shuffle
-        native_channel_shuffle im2col col2im masked_select nonzero take_along_dim argwhere nonzero_static
+        native_channel_shuffle im2col col2im take_along_dim
         fft_fftshift fft_ifftshift _unsafe_index _unsafe_masked_index""",
+    "NonZero": "nonzero argwhere nonzero_static",
+    "Compress": "masked_select",
     "BatchNormalization": """batch_norm _native_batch_norm_legit_no_training native_batch_norm
         _native_batch_norm_legit _native_batch_norm_legit_functional cudnn_batch_norm _batch_norm_no_update
         _batch_norm_with_update _batch_norm_with_update_functional""",
@@ -218,7 +221,7 @@ DROPPED = frozenset(
 """Calls that compute nothing at run time."""
 
 _ORDER = {
-    "embedding": ("weight", "indices"),
+    **dict.fromkeys(("embedding", "quantized_decomposed.embedding_byte"), ("weight", "indices")),
     **dict.fromkeys(
         ("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"), ("weight", "indices")
     ),

@@ -168,7 +168,7 @@ class _Fold:
 
     def __init__(self, graph: ModelGraph, one_width: bool) -> None:
         self.one_width = one_width
-        self.tensors, self.results = dict(graph.tensors), frozenset(graph.outputs)
+        self.tensors, self.results = {**graph.tensors, **_unlearned(graph)}, frozenset(graph.outputs)
         self.parts: dict[str, Part] = {}
         self.settled: list[Node] = []
         self.scales = _scales(graph)
@@ -189,7 +189,8 @@ class _Fold:
                 base = self._part(node.inputs[0]).base
                 self.parts |= {name: Part(base, tensors[name].elements) for name in outputs}
             return None
-        if all(tensors[name].constant for name in outputs):
+        if all(tensors[name].constant for name in outputs):  # sizes, which nobody learned
+            tensors |= {name: replace(tensors[name], learned=0) for name in outputs}
             return None
         written_back = node.op == "DequantizeLinear" and not self.results.isdisjoint(outputs)
         if written_back or not self._is_view(node) or tensors[node.inputs[0]].constant:
@@ -221,6 +222,19 @@ class _Fold:
 
     def _part(self, name: str) -> Part:
         return self.parts.get(name, Part(name, self.tensors[name].elements))
+
+
+def _unlearned(graph: ModelGraph) -> dict[str, Tensor]:
+    """Constants that are multiplied with the scale of numbers that are quantised as they come: scales, too."""
+    nodes = tuple(all_nodes(graph.nodes))
+    scales = {node.output(1) for node in nodes if node.op == "DynamicQuantizeLinear"} - {""}
+    found = (
+        name
+        for node in nodes
+        if node.op == "Mul" and scales.intersection(node.inputs)
+        for name in node.inputs
+    )
+    return {name: replace(graph.tensors[name], learned=0) for name in found if graph.tensors[name].constant}
 
 
 def _is_computed_once(node: Node, tensors: Mapping[str, Tensor], scales: Container[str]) -> bool:
@@ -344,8 +358,9 @@ def computed(node: Node, name: str, tensors: dict[str, Tensor]) -> Tensor:
     output = replace(tensors[name], constant=True)
     given = [tensors[read] for read in node.inputs if read]
     if not given or not node.input(0) or node.op == "ConstantOfShape":
-        filled = node.op == "ConstantOfShape"
-        return replace(output, stored=1, learned=0) if filled else output
+        if node.op == "ConstantOfShape":
+            return replace(output, stored=1, learned=0)
+        return replace(output, learned=0) if output.elements == 1 else output  # a number of a formula
     moved = _moved(node, output, given, tensors)
     return moved if node.op in PARTS | REPEATING else _unpacked(node, moved, tensors)
 
@@ -362,7 +377,7 @@ def _moved(node: Node, output: Tensor, given: list[Tensor], tensors: dict[str, T
         beside = tuple(dict.fromkeys((*(name for each in moved for name in each.beside), *scales)))
     read = node.inputs[:1] if node.op in QUANTISERS else data_of(node)
     sources = tuple(_origins(read, tensors))
-    learned = sum(tensors[name].parameters for name in sources)
+    learned = sum(tensors[name].parameters for name in sources if _may_be_learned(tensors[name]))
     return replace(
         output,
         stored=first.kept if is_moved and node.op in REPEATING | REWRITING else None,
@@ -371,6 +386,12 @@ def _moved(node: Node, output: Tensor, given: list[Tensor], tensors: dict[str, T
         learned=min(learned, sum(tensors[name].parameters for name in read)),
         sources=sources,
     )
+
+
+def _may_be_learned(tensor: Tensor) -> bool:
+    """Whether a constant could hold parameters: numbers to compute with, or integers of the width of quantised biases
+    and packed weights; no truth values, and no integers of 64 bits."""
+    return tensor.is_float or tensor.numbers > 0 or 2 <= tensor.element_bytes <= 4
 
 
 def _origins(names: Iterable[str], tensors: dict[str, Tensor]) -> dict[str, None]:
@@ -382,7 +403,7 @@ def _unpacked(node: Node, made: Tensor, tensors: dict[str, Tensor]) -> Tensor:
     """A constant as the integers in the file that it is made of, where these take fewer bytes."""
     beside = (each for name in data_of(node) for each in tensors[name].beside)
     held = dict.fromkeys((*made.sources, *made.beside, *beside))
-    origins = [name for name in held if not _is_in_instruction(tensors[name])]
+    origins = [name for name in held if not is_in_instruction(tensors[name])]
     packed = max(origins, key=lambda name: tensors[name].held_bytes, default="")
     total = sum(tensors[name].held_bytes for name in origins)
     as_made = made.held_bytes + sum(tensors[name].held_bytes for name in made.beside)
@@ -416,7 +437,7 @@ def _is_compared(tensor: Tensor, tensors: dict[str, Tensor]) -> bool:
     return not tensor.is_float and tensor.element_bytes == 1 and not unpacked
 
 
-def _is_in_instruction(tensor: Tensor) -> bool:
+def is_in_instruction(tensor: Tensor) -> bool:
     """Whether a constant is a number, or a list of places of bits in an integer."""
     places = not tensor.is_float and tensor.kept <= BITS and sum(size > 1 for size in tensor.shape or ()) < 2
     return tensor.kept <= 1 or places

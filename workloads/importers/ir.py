@@ -155,6 +155,7 @@ class ModelGraph:
         remarks: what was taken for granted, a line each.
         states: inputs whose memory may be written: what they hold afterwards is handed out.
         called: tensors by other names that the file has for them.
+        unread: constants of the file that nothing needs, and what the file calls them.
     """
 
     name: str
@@ -165,6 +166,7 @@ class ModelGraph:
     remarks: tuple[str, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
     states: frozenset[str] = frozenset()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     def unknown(self) -> tuple[str, ...]:
         """Names of the tensors whose shape is unknown, in the order of the nodes that write them."""

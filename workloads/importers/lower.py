@@ -1,9 +1,9 @@
 """Ops of a workload from the nodes of a graph.
 
 Rules, beyond those of `docs/reference/workloads.md`:
-- Constants are weights of the op that reads them; single numbers are part of the instruction and hold nothing. Where
-  several ops read one constant each holds it, and its parameters count at the first (as the zoo does for tied weights);
-  so do the parameters of constants that are made of one.
+- Constants are weights of the op that reads them; single numbers are part of the instruction and hold nothing, but are
+  parameters like others. Where several ops read one constant each holds it, and its parameters count at the first (as
+  the zoo does for tied weights); so do the parameters of constants that are made of one.
 - Ops are named after the node at their head.
 - (x, y, z) are width, height and channels, without the batch. An image [batch, channels, …, height, width] is what
   convolutions and poolings read and write, and what element-wise nodes make of it. Everything else keeps the order of
@@ -41,7 +41,7 @@ from workloads.importers.vocabulary import (
     SOFTMAXES,
     data_of,
 )
-from workloads.importers.work import gemm_of, is_bias, kind_of, looked_up, vector_ops, window_of
+from workloads.importers.work import elements_read, gemm_of, is_bias, kind_of, vector_ops, window_of
 from workloads.text import visible
 from workloads.workload import Edge, ElementBytes, Op, Shape3, Workload
 
@@ -225,14 +225,28 @@ class _Lowering:
 
     def _pieces(self, cluster: Cluster) -> Iterator[Part]:
         """What is read, constants left out."""
-        for read in dict.fromkeys(read for node in cluster for read in self._data(node)):
+        readers: dict[str, list[Node]] = {}
+        for node in cluster:
+            for read in dict.fromkeys(self._data(node)):
+                readers.setdefault(read, []).append(node)
+        for read, nodes in readers.items():
             if not self.folded.is_constant(read):
-                yield from self.folded.pieces(read)
+                found = [elements_read(node, read, self.folded) for node in nodes]
+                counts = [count for count in found if count is not None]
+                most = sum(counts) if len(counts) == len(found) else None
+                yield from self._at_most(self.folded.pieces(read), most)
         placed = self.folded.placed.get(cluster[0].output(0))
         if (
             placed is not None and cluster[0].text("reduction", "none") != "none"
         ):  # a sum into rows reads them
             yield Part(self.folded.part(placed.into).base, placed.elements)
+
+    def _at_most(self, pieces: Iterator[Part], elements: int | None) -> Iterator[Part]:
+        """The first so many elements of what is read; None: all."""
+        for piece in pieces:
+            here = piece.elements if elements is None else min(piece.elements, elements)
+            elements = None if elements is None else elements - here
+            yield Part(piece.base, here)
 
     def _data(self, node: Node) -> list[str]:
         """What a node reads; what it only puts elements into is not read."""
@@ -240,14 +254,16 @@ class _Lowering:
 
     def _constants(self, node: Node) -> list[str]:
         """Names of the constants that a node holds as weights."""
-        return [
-            read for read in data_of(node) if self.folded.is_constant(read) and self.tensors[read].kept > 1
-        ]
+        return [read for read in self._fixed(node) if self.tensors[read].kept > 1]
+
+    def _fixed(self, node: Node) -> list[str]:
+        """Names of the constants among a node's data, single numbers too."""
+        return [read for read in data_of(node) if self.folded.is_constant(read)]
 
     def _with_weights(self, op: Op, cluster: Cluster) -> Op:
         held, read_bytes, parameters = 0.0, 0.0, 0
         seen: set[str] = set()
-        for node, name, is_parameter in self._held(cluster):
+        for node, name, reader_of, is_parameter in self._held(cluster):
             base = self.folded.part(name).base
             if base in seen:
                 continue
@@ -255,18 +271,37 @@ class _Lowering:
             tensor = self.tensors[name]
             size = tensor.held_bytes
             held += size
-            read_bytes += size * (self._share(node) if op.kind == "embedding" and node is cluster[0] else 1.0)
+            read_bytes += size * self._share(node, reader_of)
             self.copied += self._copied(name)
-            if is_parameter and (tensor.is_float or tensor.numbers):
-                sources = tensor.sources or (name,)
-                parameters += int(self._taken(sources, tensor.parameters, self.uncounted, "parameters"))
+            if is_parameter:
+                parameters += self._parameters(name)
+        parameters += sum(map(self._parameters, self._single_numbers(cluster)))
         return replace(
             op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
         )
 
-    def _share(self, look_up: Node) -> float:
-        """Of a table, and of the scales beside it, what a look-up reads."""
-        return min(1.0, looked_up(look_up, self.folded) / max(1, self.tensors[look_up.inputs[0]].kept))
+    def _parameters(self, name: str) -> int:
+        """Those of a constant that no earlier op had."""
+        tensor = self.tensors[name]
+        if not (tensor.is_float or tensor.numbers):
+            return 0
+        sources = tensor.sources or (name,)
+        return int(self._taken(sources, tensor.parameters, self.uncounted, "parameters"))
+
+    def _single_numbers(self, cluster: Cluster) -> list[str]:
+        """The constants that are one number, such as the bias of a single channel, scales of quantisers left out."""
+        found = [
+            name
+            for node in cluster
+            for name in self._weights(node, cluster, self._fixed(node))
+            if self.tensors[name].kept == 1 and (node.op not in QUANTISERS or name == node.inputs[0])
+        ]
+        return list(dict.fromkeys(found))
+
+    def _share(self, node: Node, name: str) -> float:
+        """Of a constant, and of the scales beside it, what a node reads: of a table the rows that it looks up."""
+        elements = elements_read(node, name, self.folded)
+        return 1.0 if elements is None else min(1.0, elements / max(1, self.tensors[name].kept))
 
     def _copied(self, name: str) -> float:
         """Bytes of a constant that other ops hold already: the constant, parts of it, or what it is computed from. What
@@ -287,20 +322,18 @@ class _Lowering:
             found += taken
         return found
 
-    def _held(self, cluster: Cluster) -> Iterator[tuple[Node, str, bool]]:
-        """(node, constant, whether its numbers are parameters). Scales and zero points are held beside the numbers that
-        they belong to, and are none."""
+    def _held(self, cluster: Cluster) -> Iterator[tuple[Node, str, str, bool]]:
+        """(node, constant, the input that it is held for, whether its numbers are parameters). Scales and zero points
+        are held beside the numbers that they belong to, and are none."""
         for node in cluster:
-            for name in self._weights(node, cluster):
-                yield node, name, node.op not in QUANTISERS or name == node.inputs[0]
-                yield from (
-                    (node, each, False) for each in self.tensors[name].beside if self.tensors[each].kept > 1
-                )
+            for name in self._weights(node, cluster, self._constants(node)):
+                yield node, name, name, node.op not in QUANTISERS or name == node.inputs[0]
+                beside = (each for each in self.tensors[name].beside if self.tensors[each].kept > 1)
+                yield from ((node, each, name, False) for each in beside)
 
-    def _weights(self, node: Node, cluster: Cluster) -> list[str]:
-        """The constants that a node holds. A batch norm is a gain and a shift, or only a bias where it is folded into
-        the convolution or product before it, or nothing where that has a bias already."""
-        constants = self._constants(node)
+    def _weights(self, node: Node, cluster: Cluster, constants: list[str]) -> list[str]:
+        """Those of a node's constants that it needs. A batch norm is a gain and a shift, or only a bias where it is
+        folded into the convolution or product before it, or nothing where that has a bias already."""
         if node.op != "BatchNormalization":
             return constants
         if is_bias(node, cluster, self.folded):

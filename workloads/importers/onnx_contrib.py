@@ -8,12 +8,13 @@ Deviations: attention that leaves its cache in the memory of the one it read cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 import numpy as np
 
 from workloads.importers.ir import Shape
-from workloads.importers.onnx_call import Call, writer
+from workloads.importers.onnx_call import Call, Unknown, writer
 from workloads.importers.onnx_reader import Writer
 
 Result = str | Sequence[str]
@@ -102,10 +103,12 @@ def _attention(
     length: int = 0,
     window: int = 0,
     packed: Shape = (),
+    tables: Mapping[int, int] | None = None,
 ) -> list[str]:
     """Attention of [B, S, H] queries; `others` are mask, past keys, past values and whatever else it reads, `length`
     the keys with those of the past, unless 0, of which a query attends to the last `window`, unless 0. Outputs after
-    the first are caches, `packed` of them in one."""
+    the first are caches, `packed` of them in one. Of some inputs, by position, `tables` says how many rows are read.
+    """
     heads = max(1, call.given.integer("num_heads", 1))
     query, key, value = (call.shape(name) for name in (q, k, v))
     pairs = pairs or heads
@@ -119,7 +122,30 @@ def _attention(
     keys = min(length, window) if window > 0 else length
     read = [_last(call, name, keys) if at in (1, 2) and name else name for at, name in enumerate(others)]
     given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": keys}
-    call.node("Attention", [q, k, v, *read], outputs, **given)
+    tables = tables or {}
+    call.node(
+        "Attention", [q, k, v, *read], outputs, **given, tables=list(tables), rows=list(tables.values())
+    )
+    return outputs
+
+
+def _with_present(call: Call) -> list[str]:
+    """Attention of ONNX itself, which says no size of its caches and scores where it reads no cache."""
+    query, key, value = (call.shape(name) for name in call.inputs(0, 1, 2))
+    past = call.shape(call.input(4))[-2] if call.input(4) else 0
+    heads = query[1] if len(query) == 4 else call.given.integer("q_num_heads", 0)
+    pairs = key[1] if len(key) == 4 else call.given.integer("kv_num_heads", 0)
+    if min(heads, pairs) < 1 or {len(query), len(key), len(value)} - {3, 4}:
+        raise Unknown("expected queries, keys and values with heads, found others")
+    rows, keys = query[-2], past + key[-2]
+    sizes = [each[-1] if len(each) == 4 else each[-1] // pairs for each in (key, value)]
+    y = (query[0], rows, heads * sizes[1]) if len(query) == 3 else (query[0], heads, rows, sizes[1])
+    caches = [(query[0], pairs, keys, size) for size in sizes]
+    shapes = [y, *caches, (query[0], heads, rows, keys)]
+    kinds = [call.kind(name) for name in (call.input(0), *call.inputs(1, 2), call.input(0))]
+    written = zip(call.proto.output, shapes, kinds, strict=False)
+    outputs = [call.put(shape, kind) if name else "" for name, shape, kind in written]
+    call.node("Attention", call.proto.input, outputs, **call.given.attributes)
     return outputs
 
 
@@ -165,6 +191,10 @@ def _multi_head(*positions: int) -> Write:
     return write
 
 
+ROTARY = (8, 9)
+"""Where attention has the tables of cosines and sines that `_grouped` hands on."""
+
+
 def _grouped(call: Call) -> list[str]:
     q, k, v = call.inputs(0, 1, 2)
     heads, pairs = max(1, call.given.integer("num_heads", 1)), max(1, call.given.integer("kv_num_heads", 1))
@@ -180,7 +210,29 @@ def _grouped(call: Call) -> list[str]:
         length = (call.reader.stated_shape(present) or (0, 0))[-2]
     others = ["", *call.inputs(3, 4, 5, 6, 7, 8)]
     window = call.given.integer("local_window_size", 0)
-    return _attention(call, q, k, v, others, pairs, length=length, window=window)
+    tables = dict.fromkeys(ROTARY, prod(call.shape(q)[:2]))
+    return _attention(call, q, k, v, others, pairs, length=length, window=window, tables=tables)
+
+
+def _paged(call: Call) -> list[str]:
+    """Attention of all tokens of a batch to caches in blocks, of which a table names those of each sequence. A token
+    counts as attending to all blocks that its sequence may have."""
+    heads, pairs = max(1, call.given.integer("num_heads", 1)), max(1, call.given.integer("kv_num_heads", 1))
+    q, k, v = call.inputs(0, 1, 2)
+    blocks, (_, block, *_, size) = call.shape(call.input(7)), call.shape(call.input(3))
+    tokens = call.shape(q)[0]
+    if not k:
+        sizes = call.constant([heads * size, pairs * size, pairs * size])
+        q, k, v = call.split("Split", 3, q, sizes, axis=-1)
+    keys = blocks[-1] * block
+    read = dict.fromkeys((4, 5), blocks[0] * keys * pairs) | dict.fromkeys(ROTARY, tokens)
+    caches = zip(call.proto.output[1:], call.inputs(3, 4), strict=False)
+    made = [call.like(q), *(call.like(cache) if name else "" for name, cache in caches)]
+    given = {"q_num_heads": heads, "kv_num_heads": pairs, "keys": keys}
+    batched = [call.view(each, (1, *call.shape(each))) for each in (q, k, v)]
+    inputs = [*batched, "", *call.inputs(3, 4, 5, 6, 8, 9, 7)]
+    call.node("Attention", inputs, made, **given, tables=list(read), rows=list(read.values()))
+    return made
 
 
 # ---- norms, embeddings and element-wise ops
@@ -306,6 +358,7 @@ _MICROSOFT: dict[str, Write] = {
     "MultiHeadAttention": _multi_head(4, 6, 7, 3, 5),
     "DecoderMaskedMultiHeadAttention": _multi_head(3, 5, 6, 4, 10),
     "GroupQueryAttention": _grouped,
+    "PagedAttention": _paged,
     "SkipLayerNormalization": _skip_norm("LayerNormalization", 4),
     "SkipSimplifiedLayerNormalization": _skip_norm("RMSNormalization", 3),
     "EmbedLayerNormalization": _embedding,
@@ -338,6 +391,7 @@ _MICROSOFT: dict[str, Write] = {
 WRITERS: dict[str, Writer] = {
     **{f"com.microsoft.{op}": _writer(write) for op, write in _MICROSOFT.items()},
     "SimplifiedLayerNormalization": _writer(_MICROSOFT["SimplifiedLayerNormalization"]),
+    "Attention": _writer(_with_present),
     "CastLike": _writer(_cast_like),
     "QLinearConv": _writer(_quantised("Conv", 2, bias=8)),
     "QLinearMatMul": _writer(_quantised("MatMul", 2)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -52,6 +52,11 @@ class Reader:
         self.types: dict[str, Any] = {}
         self.stated: dict[str, Any] = {}
         self.sequences: dict[str, tuple[str, ...]] = {}
+        self.has_formulas = model.producer_name != "pytorch" or all(
+            node.op_type != "Constant" for node in model.graph.node
+        )
+        """Whether initializers without axes are numbers of formulas, and no parameters: PyTorch's older exporter has
+        nodes for them."""
         self.scope: ChainMap[str, str] = ChainMap()
         self.prefix, self.count = "", 0
         self.held: dict[str, str] = {}
@@ -75,7 +80,8 @@ class Reader:
         # A cache is handed in and out: a runtime gives both the same memory.
         shapes = {self.tensors[name].shape for name in outputs}
         states = frozenset(name for name in names if self.tensors[name].shape in shapes)
-        return ModelGraph(graph.name, nodes, self.tensors, names, outputs, remarks, called, states)
+        unread = {self.scope[name]: name for name in unread_of(graph)}
+        return ModelGraph(graph.name, nodes, self.tensors, names, outputs, remarks, called, states, unread)
 
     def body(
         self, graph: Any, name: str, given: Sequence[str], held: dict[str, str] | None = None
@@ -128,7 +134,10 @@ class Reader:
                 )
             array = self.array(tensor) if np.prod(shape, dtype=float) <= MAX_ELEMENTS else None
             self._check_place(tensor)
-            self.put(self.define(tensor.name), shape, tensor.data_type, constant=True, value=array)
+            name = self.define(tensor.name)
+            self.put(name, shape, tensor.data_type, constant=True, value=array)
+            if not shape and self.has_formulas:
+                self.tensors[name] = replace(self.tensors[name], learned=0)
         for sparse in graph.sparse_initializer:
             shape = tuple(int(d) for d in sparse.dims)
             stored = prod(max(0, d) for d in sparse.values.dims)
@@ -453,6 +462,26 @@ def graphs_of(proto: Any) -> list[Any]:
         for attribute in proto.attribute
         for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
     ]
+
+
+def unread_of(graph: Any) -> list[str]:
+    """Names of the initializers of a model's graph (GraphProto) that no node needs on which an output depends."""
+    wanted = {info.name for info in graph.output}
+    for proto in reversed(graph.node):
+        if wanted.intersection(filter(None, proto.output)):
+            wanted.update(_reads(proto))
+    held = [tensor.name for tensor in graph.initializer]
+    held += [sparse.values.name for sparse in graph.sparse_initializer]
+    return [name for name in held if name not in wanted]
+
+
+def _reads(proto: Any) -> Iterator[str]:
+    """The names that a node (NodeProto) and the graphs inside it read."""
+    yield from proto.input
+    for graph in graphs_of(proto):
+        yield from (info.name for info in graph.output)
+        for node in graph.node:
+            yield from _reads(node)
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ from typing import Any
 
 from workloads.errors import InputError
 from workloads.importers.dimensions import Dimensions
-from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
+from workloads.importers.ir import ModelGraph, Node, Shape, Tensor, all_nodes
 from workloads.importers.pt2_graph import Writer
 from workloads.importers.uncounted import counted
 from workloads.importers.uncounted import names as listed
@@ -44,7 +44,7 @@ def read(data: bytes, file: str, dimensions: Dimensions) -> ModelGraph:
     """
     program = _program(data, file)
     try:
-        return _graph(program, file, dimensions)
+        return _graph(program, _same(program, data), file, dimensions)
     except InputError:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
@@ -79,7 +79,32 @@ def _program(data: bytes, file: str) -> Any:
         raise InputError(f"{file}: expected JSON in the archive, found: {error}") from None
 
 
-def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
+def _same(program: Any, data: bytes) -> dict[str, str]:
+    """Inputs that are the same tensor as an earlier one, such as a tied weight, and that one; as far as the archive
+    says where each lies."""
+    places: dict[Any, Any] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for name in archive.namelist():
+                if name.endswith(("_weights_config.json", "_constants_config.json")):
+                    text = archive.open(name).read(MAX_GRAPH_BYTES)
+                    places |= json.loads(text)["config"]
+    except (*DAMAGED, KeyError, TypeError, RecursionError):
+        return {}
+    first: dict[str, str] = {}
+    same: dict[str, str] = {}
+    for spec in program["graph_module"]["signature"]["input_specs"]:
+        for content in spec.values():
+            place = places.get(_held(content))
+            if place is not None:
+                name, key = content["arg"]["name"], json.dumps(place, sort_keys=True)
+                if first.setdefault(key, name) != name:
+                    same[name] = first[key]
+    return same
+
+
+def _graph(program: Any, same: Mapping[str, str], file: str, dimensions: Dimensions) -> ModelGraph:
+    """`same` names inputs that are others, too."""
     module = program["graph_module"]
     graph, signature = module["graph"], module["signature"]
     fixed, given = _inputs(signature)
@@ -98,7 +123,7 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     writer = Writer(
         file, tensors, fixed, lambda meta, name: replace(tensor_of(meta, name), constant=False, learned=0)
     )
-    outputs = writer.run(graph, {name: name for name in tensors})
+    outputs = writer.run(graph, {name: same.get(name, name) for name in tensors})
     mutations, holds = _replaced(signature), writer.storages.holds
     replaced = {at: name for at, name in mutations.items() if not holds(outputs[at], name)}
     unchanged = mutations.keys() - replaced.keys()
@@ -123,7 +148,20 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
         kept,
         tuple(writer.remarks),
         states=states.intersection(inputs),
+        unread=_unread(signature, writer.nodes, (*kept, *changed, *same)),
     )
+
+
+def _unread(signature: Any, nodes: Iterable[Node], needed: Iterable[str]) -> dict[str, str]:
+    """Parameters, buffers and constants that no node needs on which the results depend, and the module's names."""
+    wanted = set(needed)
+    for node in reversed(tuple(nodes)):
+        if wanted.intersection(node.outputs):
+            inside = all_nodes(node.body.nodes) if node.body is not None else ()
+            wanted.update(node.inputs, *(each.inputs for each in inside))
+            wanted.update(node.body.outputs if node.body is not None else ())
+    held = [content for spec in signature["input_specs"] for content in spec.values() if _held(content)]
+    return {each["arg"]["name"]: _held(each) for each in held if each["arg"]["name"] not in wanted}
 
 
 def _on_states(written: list[str], tensors: Mapping[str, Tensor]) -> list[str]:
@@ -151,7 +189,8 @@ def _replaced(signature: Any) -> dict[int, str]:
 
 def _held(content: Any) -> Any:
     """What an input or an output says the module calls it; None where it is none of the module's."""
-    return content.get("buffer_name") or content.get("parameter_name")
+    names = "buffer_name", "parameter_name", "tensor_constant_name"
+    return next((content[name] for name in names if content.get(name)), None)
 
 
 def _inputs(signature: Any) -> tuple[set[str], list[str]]:

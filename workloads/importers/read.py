@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from workloads.errors import InputError
 from workloads.files import MAX_BYTES, MODELS, read_bytes, unpack
 from workloads.importers.dimensions import Dimensions
-from workloads.importers.fold import fold, with_shapes
+from workloads.importers.fold import Folded, fold, with_shapes
 from workloads.importers.ir import ModelGraph, all_nodes
-from workloads.importers.lower import clusters, lower
+from workloads.importers.lower import Cluster, Lowered, clusters, lower
 from workloads.importers.uncounted import Uncounted, account, amount, counted, names, on_constants
+from workloads.importers.unread import with_unread
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
 from workloads.importers.work import has_matrices, unknown_work
 from workloads.text import as_file_name, visible
@@ -29,7 +30,7 @@ class Imported:
 
     Attributes:
         unknown: tensors whose shape the file neither states nor implies.
-        nodes: for each op the nodes of the file that it runs, its head first.
+        nodes: for each op the nodes of the file that it runs, its head first; not of what holds unread constants.
         writer: for each tensor of the file that an op writes, that op.
     """
 
@@ -85,21 +86,39 @@ def convert(
         )
     ops = clusters(folded, fuse)
     lowered = lower(folded, ops, as_file_name(name, "model"), source)
-    net = lowered.workload
-    sizes = [_traffic(op) for op in net]
+    net, unread = with_unread(lowered.workload, folded.graph)
+    sizes = [_traffic(op) for op in lowered.workload]
     found = [
         Uncounted(kind, size, has_matrices(head, folded, unknown))
         for (head, *_), size in zip(ops, sizes, strict=True)
         for kind in unknown_work(head, folded, unknown)
     ]
     once = Counter(node.op for node in folded.settled if not is_known(node.op))
-    remarks = [*account(found, sum(sizes), source, allow_unknown), *on_constants(once), *graph.remarks]
+    remarks = [
+        *account(found, sum(sizes), source, allow_unknown),
+        *on_constants(once),
+        *unread,
+        *graph.remarks,
+    ]
     if unknown:
         each = "s are unknown, each taken as" if len(unknown) > 1 else " is unknown, taken as"
         remarks.append(f"{len(unknown)} size{each} that of its op's largest input ({names(unknown)})")
+    remarks += _on_copies(lowered, folded, ops, sizes)
+    widths = net.element_bytes
+    if element_bytes is not None:
+        widths = replace(widths, weight=element_bytes, activation=element_bytes)
+    net = check(replace(net, element_bytes=widths, remarks=tuple(map(visible, remarks))))
+    also = {other: lowered.writer[at] for other, at in graph.called.items() if at in lowered.writer}
+    return Imported(net, unknown, lowered.nodes, {**lowered.writer, **also})
+
+
+def _on_copies(lowered: Lowered, folded: Folded, ops: Sequence[Cluster], sizes: Sequence[int]) -> list[str]:
+    """The remarks on tensors that are copied for a few elements, and on weights that are held more than once; `sizes`
+    are bytes moved by each op."""
+    remarks = []
     parts = {
         op.name: size
-        for op, (head, *_), size in zip(net, ops, sizes, strict=True)
+        for op, (head, *_), size in zip(lowered.workload, ops, sizes, strict=True)
         if not folded.copied.isdisjoint(head.outputs)
     }
     if sum(parts.values()) * 100 > sum(sizes):
@@ -107,17 +126,12 @@ def convert(
             f"{counted(len(parts), 'op')} put a few elements into a copy of a larger tensor ({names(list(parts))}): all"
             " of it counts as read and written"
         )
-    total = sum(op.weight_bytes for op in net)
+    total = sum(op.weight_bytes for op in lowered.workload)
     if lowered.copied_bytes * 100 > total:
         remarks.append(
             f"{lowered.copied_bytes} of {total} bytes of weights are read by several ops: each holds them"
         )
-    widths = net.element_bytes
-    if element_bytes is not None:
-        widths = replace(widths, weight=element_bytes, activation=element_bytes)
-    net = check(replace(net, element_bytes=widths, remarks=tuple(map(visible, remarks))))
-    also = {other: lowered.writer[at] for other, at in graph.called.items() if at in lowered.writer}
-    return Imported(net, unknown, lowered.nodes, {**lowered.writer, **also})
+    return remarks
 
 
 def _with_width(graph: ModelGraph, element_bytes: float | None) -> ModelGraph:

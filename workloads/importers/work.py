@@ -9,13 +9,14 @@ from math import prod
 
 from workloads.importers.contraction import agree, as_one, contract, einsum, matmul, summed
 from workloads.importers.fold import Folded
-from workloads.importers.ir import Node, Shape, Tensor
+from workloads.importers.ir import Body, Node, Shape, Tensor
 from workloads.importers.vocabulary import (
     CONVOLUTIONS,
     GLOBAL_POOLS,
     KINDS,
     LOOKUPS,
     MOVERS,
+    PARTS,
     PASSES,
     POOLS,
     PRODUCTS,
@@ -104,6 +105,43 @@ def looked_up(node: Node, folded: Folded) -> int:
     if node.integer("in_bags", 0):
         return prod((*folded.shape_of(node.inputs[1]), *folded.shape_of(node.inputs[0])[1:]))
     return folded.graph.tensors[node.outputs[0]].elements
+
+
+def elements_read(node: Node, name: str, folded: Folded) -> int | None:
+    """Elements that a node reads of the tensor called `name` where data say which; None: all of them."""
+    if node.body is not None:
+        return _read_in_loop(node.body, name, folded)
+    at = node.inputs.index(name)
+    if at == 0 and node.op in LOOKUPS:
+        return looked_up(node, folded)
+    if at == 0 and node.op in PARTS:
+        return sum(folded.graph.tensors[output].elements for output in node.outputs if output)
+    rows = dict(zip(node.integers("tables"), node.integers("rows"), strict=False))
+    if at in rows:
+        return rows[at] * folded.shape_of(name)[-1]
+    if node.op == "RotaryEmbedding" and at in (1, 2) and node.input(3):
+        return _positions(node, folded) * folded.shape_of(name)[-1]
+    return None
+
+
+def _read_in_loop(body: Body, name: str, folded: Folded) -> int | None:
+    """The same of the nodes that run in each trip."""
+    total = 0
+    for node in body.nodes:
+        for read in (each for each in node.inputs if each and folded.part(each).base == name):
+            elements = elements_read(node, read, folded)
+            if elements is None:
+                return None
+            total += elements
+    return body.times * total if total else None
+
+
+def _positions(rotary: Node, folded: Folded) -> int:
+    """Places that a rotary embedding looks up: one for each token, or for each of a sequence that begins at a place."""
+    places, tokens = folded.shape_of(rotary.inputs[3]), folded.shape_of(rotary.inputs[0])
+    if len(places) > 1:
+        return prod(places)
+    return tokens[-2] if len(tokens) > 2 else 1
 
 
 def _beside_products(node: Node, folded: Folded) -> int:

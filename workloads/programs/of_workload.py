@@ -2,6 +2,7 @@
 
 A forward instruction reads the activations of its edges, its weight and what comes from outside, and writes its
 activation; it costs two operations per multiply-accumulate and one a vector operation. Sizes are the workload's own.
+An op that only holds a weight is no instruction: what nothing reads stays where the program has it from.
 
 Backward, from the last op to the first:
 
@@ -78,9 +79,14 @@ class _Step:
 
     def results(self) -> list[int]:
         """Positions of the ops whose activations are results: those marked, or the last one where none is."""
-        return [i for i, op in enumerate(self.workload.ops) if op.is_output] or [len(self.workload) - 1]
+        found = [i for i, op in enumerate(self.workload.ops) if op.is_output]
+        return found or [i for i, op in enumerate(self.workload.ops) if not _only_holds(op)][-1:]
 
     def forward(self, i: int, op: Op) -> None:
+        if _only_holds(op):
+            self.activations.append(-1)
+            self.learns.append(False)
+            return
         reads = {self.activations[self.at[e.source]]: e.read_bytes for e in op.inputs}
         if op.weight_bytes:
             self.weights[i] = self.tensor(f"{op.name}.weight", op.weight_bytes)
@@ -167,6 +173,12 @@ class _Step:
             in_place=[(self.weights[i], new)] if in_place else (),
         )
         build.result(new)
+
+
+def _only_holds(op: Op) -> bool:
+    """Whether an op reads nothing and makes nothing: nobody reads the weight that it has."""
+    moved = op.output_bytes + op.external_bytes + op.weight_read_bytes
+    return not (moved or op.inputs or op.gemm or op.vector_ops or op.is_output)
 
 
 def _unique(name: str, taken: set[str]) -> str:

@@ -15,7 +15,7 @@ from torch._subclasses import FakeTensorMode
 
 import egrl_training as training
 from compiling import QUIET, fresh, gradients, limit_evaluations  # noqa: F401  (a fixture of all)
-from egrl_training.pytorch import compiled, limit
+from egrl_training.pytorch import compiled, limit, reporting
 from egrl_training.pytorch import plan as plans
 from egrl_training.pytorch.asked import Limit
 from egrl_training.pytorch.backend import PlannedBackend
@@ -131,10 +131,10 @@ def test_a_limit_under_inductor_is_kept_and_used() -> None:
     assert plan.margin == 0
 
 
-def planner(room: Limit, given: list[plans.Plan] | None) -> tuple[Any, limit.Plans]:
+def planner(room: Limit, given: list[plans.Plan] | None) -> tuple[Any, reporting.Plans]:
     """What plans under inductor, quietly; the list of its plans."""
-    made = limit.Plans()
-    report = limit._Report(made, None, quiet=True)
+    made = reporting.Plans()
+    report = reporting.Report(made, None, quiet=True)
     return limit._Planner(room, given, "inductor", report, OpenRuns(report.say, room.bytes)), made
 
 

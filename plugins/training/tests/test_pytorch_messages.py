@@ -226,3 +226,19 @@ def test_what_both_passes_change_and_a_function_reads_is_said(
         torch.compile(step, backend="aot_eager")(torch.randn(8, 16, requires_grad=True)).backward()
     said = capsys.readouterr().err
     assert said.count("both passes change a tensor of shape [16]") == changed, said
+
+
+def test_modules_whose_names_are_none_of_python_s_are_called_as_they_are() -> None:
+    class Odd(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            inner = torch.nn.Sequential()
+            inner.add_module("c d", torch.nn.Linear(8, 8))
+            self.add_module("a<b", inner)
+            self.add_module("0", torch.nn.Linear(8, 8))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.get_submodule("0")(getattr(self, "a<b")(x)).sum()
+
+    step = capture_joint(Odd(), torch.randn(2, 8)).step
+    assert {op.module for op in step.ops if op.module} == {"a<b.c d", "0"}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from onnx_models import Net
 from workloads.errors import InputError
@@ -332,3 +333,50 @@ def test_a_known_op_without_what_it_needs_is_refused_in_a_line(tmp_path):
         file = net.save(tmp_path / "net.onnx", net.add(kind, "x", "y", "x", "y", domain=domain))
         with contextlib.suppress(InputError):
             read(file)
+
+
+def heads(*sizes: int) -> list[list[int]]:
+    """Shapes of queries, keys and values [2, 4, 8, 16], the latter with these heads, places and size of values."""
+    pairs, keys, width = sizes
+    return [[2, 4, 8, 16], [2, pairs, keys, 16], [2, pairs, keys, width]]
+
+
+def flat(*sizes: int) -> list[list[int]]:
+    pairs, keys, width = sizes
+    return [[2, 8, 64], [2, keys, pairs * 16], [2, keys, pairs * width]]
+
+
+OF_HEADS = {"q_num_heads": 4, "kv_num_heads": 2}
+ATTENTION: dict[str, tuple[list[list[int]], int, dict[str, int]]] = {
+    "heads": (heads(4, 8, 16), 4, {}),
+    "fewer keys than queries": (heads(4, 3, 16), 4, {}),
+    "wide values, shared keys": (heads(2, 9, 24), 4, {}),
+    "flat": (flat(2, 8, 16), 4, OF_HEADS),
+    "flat, wide values": (flat(2, 5, 24), 4, OF_HEADS),
+    "no scores": (heads(4, 8, 16), 3, {}),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("past", [0, 5])
+def test_attention_whose_file_states_no_sizes_has_those_that_it_computes(name, past, tmp_path):
+    """The sizes are those of what ONNX's own evaluator computes: results, keys and values, scores."""
+    shapes, outputs, attributes = ATTENTION[name]
+    given = dict(zip("qkv", shapes, strict=True))
+    caches = {}
+    if past:
+        pairs = shapes[1][1] if len(shapes[1]) == 4 else 2
+        widths = [each[-1] if len(each) == 4 else each[-1] // pairs for each in shapes[1:]]
+        caches = {f"past{n}": [2, pairs, past, width] for n, width in enumerate(widths)}
+    net = Net(**given, **caches)
+    names = ["q", "k", "v", *(["", *caches] if past else [])]
+    y = net.add("Attention", *names, outputs=outputs, **attributes)
+    file = net.save(tmp_path / "net.onnx", y, *(f"{y}_{n}" for n in range(1, outputs)), opset=23)
+    (op,) = read(file).workload.ops
+    rng = np.random.default_rng(0)
+    values = {name: rng.normal(size=shape).astype(np.float32) for name, shape in (given | caches).items()}
+    made = ReferenceEvaluator(file).run(None, values)
+    assert op.output_bytes == sum(each.nbytes for each in made)
+    keys = past + shapes[1][-2]
+    width = shapes[2][-1] if len(shapes[2]) == 4 else shapes[2][-1] // 2
+    assert op.gemm.macs == 2 * 4 * 8 * keys * (16 + width)

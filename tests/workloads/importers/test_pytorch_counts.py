@@ -362,8 +362,13 @@ def test_the_weights_of_the_branch_that_is_not_counted_are_held():
         )
 
     found = from_torch(Net(other), (ROWS,))
-    assert (found.workload.macs, found.workload.parameters) == (2 * 16 * 32, 16 * 32 + 32)
-    assert found.remarks == ("cond depends on data: counted as its branch of more products",)
+    *ops, unread = found.workload.ops
+    assert (found.workload.macs, sum(op.parameters for op in ops)) == (2 * 16 * 32, 16 * 32 + 32)
+    assert unread.weight_bytes == (32 + 32 * 32 + 2 * 32) * 4
+    assert found.remarks == (
+        "no op reads 3 constants (a.bias, b.weight, state): held, 4480 bytes",
+        "cond depends on data: counted as its branch of more products",
+    )
 
 
 def test_a_state_is_read_and_written_and_is_no_parameter():
@@ -379,7 +384,7 @@ def test_tables_that_a_module_was_built_with_are_held_and_are_no_parameters():
             super().__init__(lambda net, x: net.a(x) + net.table)
             self.register_buffer("table", torch.ones(2, 32))
 
-    (op,) = from_torch(Table(), (ROWS,)).workload.ops
+    op, _ = from_torch(Table(), (ROWS,)).workload.ops
     assert (op.parameters, op.weight_bytes) == (16 * 32 + 32, (16 * 32 + 32 + 64) * 4)
 
 
@@ -446,4 +451,4 @@ def test_a_module_is_counted_as_it_runs_and_without_its_dead_ends():
         Net(lambda net, x: (net.b(net.a(x)), net.a(x))[1]), (torch.zeros(2, 16, device="cpu"),)
     )
     assert (row["as_run"], row["macs"], row["ours"]) == (2 * 1024 + 2048, 1024, 1024)
-    assert row["parameters"] == row["our_parameters"] == 544
+    assert row["parameters"] == row["our_parameters"] == 544 + 1056  # what no op reads is held, too

@@ -13,6 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from egrl_edge.tflite.flatbuffer import DATA_ALIGN, Damaged, Prefix, Table, root
+from egrl_edge.tflite.outside import (
+    BUFFERS,
+    SUBGRAPHS,
+    Piece,
+    content,
+    has_content,
+    moved,
+    names_a_place,
+    pieces,
+)
 from workloads.errors import InputError
 from workloads.files import MAX_BYTES, read_bytes
 
@@ -21,8 +31,8 @@ PLAN = "OfflineMemoryAllocation"
 VERSION = 1
 RUNTIME = -1
 """The offset of a tensor that the runtime plans, or that needs none."""
-SUBGRAPHS, BUFFERS, METADATA, FIELDS = 2, 4, 6, 8
-"""Fields of a model, and how many its schema has."""
+METADATA, FIELDS = 6, 8
+"""A field of a model, and how many it has that are read here."""
 MOST_DIMENSIONS = 64
 BYTES = {
     0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 8: 8, 9: 1, 10: 8, 11: 16, 12: 8, 15: 4, 16: 2, 17: 1, 18: 2,
@@ -61,6 +71,7 @@ class TfliteModel:
         arena: the tensors to plan.
         left: how many others may need a place, and are left to the runtime: those of other subgraphs, of types without
             a size, and those that no op touches.
+        outside: what lies behind the flatbuffer.
     """
 
     data: bytes
@@ -69,6 +80,7 @@ class TfliteModel:
     ops: int
     arena: tuple[ArenaTensor, ...]
     left: int
+    outside: tuple[Piece, ...] = ()
 
 
 def read(path: str) -> TfliteModel:
@@ -95,12 +107,13 @@ def _model(data: bytes, where: str) -> TfliteModel:
     if model.fields > FIELDS:
         raise InputError(f"{where}: expected at most {FIELDS} fields of a model, found {model.fields}")
     buffers = model.vector(BUFFERS).tables()
-    if any(buffer.number(1, "Q") > 1 for buffer in buffers):
-        raise InputError(f"{where}: expected weights in the model, found them after it (larger than 2 GB)")
-    constant = [buffer.vector(0, 1).length > 0 for buffer in buffers]
+    outside = pieces(model)
+    constant = [has_content(buffer) for buffer in buffers]
     subgraphs = model.vector(SUBGRAPHS).tables()
     if not subgraphs:
         raise InputError(f"{where}: expected a subgraph, found none")
+    if any(names_a_place(op) for graph in subgraphs for op in graph.vector(3).tables()):
+        raise InputError(f"{where}: expected ops of TensorFlow Lite Micro, found one compiled for an NPU")
     counts = [graph.vector(0).length for graph in subgraphs]
     lives = _lives(subgraphs[0], counts[0])
     arena, left = [], sum(counts[1:])
@@ -115,7 +128,8 @@ def _model(data: bytes, where: str) -> TfliteModel:
             left += 1
         elif size:
             arena.append(ArenaTensor(number, tensor.text(3), size, *lives[number]))
-    return TfliteModel(data, sum(counts), len(counts), subgraphs[0].vector(3).length, tuple(arena), left)
+    ops = subgraphs[0].vector(3).length
+    return TfliteModel(data, sum(counts), len(counts), ops, tuple(arena), left, outside)
 
 
 def _size_bytes(tensor: Table, where: str) -> int | None:
@@ -168,8 +182,8 @@ def plan_of(data: bytes) -> list[int] | None:
             buffers = model.vector(BUFFERS).tables()
             if entry.number(1) >= len(buffers):
                 raise Damaged(f"buffer {entry.number(1)} of {len(buffers)}")
-            found = buffers[entry.number(1)].vector(0, 1)
-            words = list(struct.unpack_from(f"<{found.length // 4}i", data, found.start))
+            found = content(buffers[entry.number(1)])
+            words = list(struct.unpack_from(f"<{len(found) // 4}i", found))
             if len(words) < 3 or words[2] != len(words) - 3:
                 raise Damaged(f"a plan of {len(words)} numbers")
             return words[3:]
@@ -180,10 +194,26 @@ def with_plan(model: TfliteModel, offsets: Sequence[int]) -> bytes:
     """A copy of the file whose metadata has the offset of every tensor, int32, `RUNTIME` where there is none.
 
     All that the file had stays as it is, byte by byte, behind a new root table with one more buffer and one more entry
-    of metadata. ValueError if there is not one offset per tensor; InputError if the file grows too large.
+    of metadata; but positions in the file are shifted by what is new. ValueError if there is not one offset per tensor;
+    InputError if the file grows too large, or is damaged where only the copy needs it.
     """
     if len(offsets) != model.tensors:
         raise ValueError(f"offsets: expected {model.tensors}, received {len(offsets)}")
+    try:
+        whole = _copy(model, offsets)
+        if len(whole) >= MAX_BYTES:
+            raise InputError(
+                f"expected a model of less than {MAX_BYTES} bytes with its plan, found {len(whole)}"
+            )
+        whole = moved(whole, model.outside, len(whole) - len(model.data))
+    except (Damaged, struct.error) as error:
+        raise InputError(f"expected a TensorFlow Lite model, found a damaged one: {error}") from error
+    _check_written(model, whole)
+    return whole
+
+
+def _copy(model: TfliteModel, offsets: Sequence[int]) -> bytes:
+    """The file behind a new root table; positions in the file are still those of the old one."""
     old = root(model.data)
     kept = {n: old.target(n) for n in range(1, old.fields) if old.place(n)}
     buffers, metadata = old.vector(BUFFERS), old.vector(METADATA)
@@ -205,7 +235,16 @@ def with_plan(model: TfliteModel, offsets: Sequence[int]) -> bytes:
     prefix.name(grown[BUFFERS], buffer[-1])
     words = (VERSION, model.subgraphs, len(offsets), *offsets)
     prefix.name(buffer[0], prefix.blob(struct.pack(f"<{len(words)}i", *words), DATA_ALIGN))
-    whole = prefix.before(model.data, table[-1])
-    if len(whole) >= MAX_BYTES:
-        raise InputError(f"expected a model of less than {MAX_BYTES} bytes with its plan, found {len(whole)}")
-    return whole
+    return prefix.before(model.data, table[-1])
+
+
+def _check_written(model: TfliteModel, whole: bytes) -> None:
+    """InputError unless the copy has the tensors of the model, and what lay behind its flatbuffer."""
+    by = len(whole) - len(model.data)
+    shifted = tuple(Piece(p.owner, p.named_at + by, p.start + by, p.end + by) for p in model.outside)
+    try:
+        found = _model(whole, "the copy")
+    except (Damaged, InputError, struct.error):
+        found = None
+    if found is None or (found.arena, found.left, found.outside) != (model.arena, model.left, shifted):
+        raise InputError("expected a TensorFlow Lite model, found a damaged one: tables that overlap")

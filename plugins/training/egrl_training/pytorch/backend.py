@@ -135,12 +135,13 @@ class PlannedBackend:
         name: str,
         dynamic: bool | None,
         say: Callable[[str], object] = log.warning,
-        breaks: Callable[[bool], object] = lambda ends_early: None,
+        begins: Callable[[bool, Sequence[Any]], object] = lambda ends_early, given: None,
         counted: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda compiled: compiled,
     ) -> None:
         """`backend` is the name of one of `BACKENDS`; `say` gets a line about each graph that is not planned.
 
-        `breaks` is told of each graph, before it is planned, whether it ends before its function does: others follow.
+        `begins` is told of each graph, before it is planned, whether it ends before its function does, so that others
+        follow, and what it is given.
         `counted` makes of a compiled graph what runs in its place.
 
         InputError if the backend is another.
@@ -148,7 +149,7 @@ class PlannedBackend:
         if backend not in BACKENDS:
             raise InputError(f"backend: expected {' or '.join(BACKENDS)}, found {backend!r}")
         self._backend, self._dynamic = backend, dynamic
-        self.name, self._breaks, self._counted = name, breaks, counted
+        self.name, self._begins, self._counted = name, begins, counted
         self.called = False
         """True once PyTorch has given it a graph."""
         self._partitioner = Partitioner(planner, name, say)
@@ -168,7 +169,8 @@ class PlannedBackend:
         """Compile one graph; `kwargs` are `mode` and `options`, as in `torch.compile`."""
         self.called = True
         reason = getattr(gm, "compile_subgraph_reason", None)
-        self._breaks(reason is not None and bool(reason.graph_break))
+        given = (*inputs, *gm.parameters(), *gm.buffers())
+        self._begins(reason is not None and bool(reason.graph_break), given)
         if self._backend == "aot_eager":
             from torch._dynamo.backends.common import aot_autograd
             from torch._dynamo.backends.debugging import boxed_nop

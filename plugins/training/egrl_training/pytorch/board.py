@@ -24,6 +24,7 @@ from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.partition import Cut
 from egrl_training.pytorch.peak import peak_of
 from egrl_training.pytorch.plan import plan_of
+from egrl_training.pytorch.reached import modules_of, tensors_of
 from egrl_training.pytorch.times import TIMES, host_Bps, main_device
 from egrl_training.pytorch.timing import now
 from egrl_training.simulator.device import Device
@@ -46,10 +47,9 @@ class Board:
     ) -> None:
         self._function, self._inputs, self._backend, self._runs = function, inputs, backend, runs
         self._compiled: tuple[tuple[frozenset[str], frozenset[str]], Callable[..., Any]] | None = None
-        self._module = function if isinstance(function, torch.nn.Module) else None
-        tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
-        if self._module is not None:
-            tensors += [*self._module.parameters(), *self._module.buffers()]
+        self._modules = modules_of(function)
+        given = [each for each in inputs if isinstance(each, torch.Tensor)]
+        tensors = [*given, *tensors_of(self._modules)]
         self._device = tensors[0].device if tensors else torch.device("cpu")
         self.held_bytes = sum(tensor.nbytes for tensor in tensors)
 
@@ -86,8 +86,8 @@ class Board:
 
     def _forget(self) -> None:
         """Drop the gradients, so that each step begins with the same memory."""
-        if self._module is not None:
-            self._module.zero_grad(set_to_none=True)
+        for module in self._modules:
+            module.zero_grad(set_to_none=True)
 
 
 def _timed_cut(joint: JointGraph, keep: Collection[str], offload: Collection[str]) -> Cut:

@@ -14,7 +14,8 @@ from egrl_training.pytorch.backend import CUT_BY_PYTORCH, PlannedBackend
 from egrl_training.pytorch.fusion import fused
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.partition import Cut
-from egrl_training.pytorch.times import TIMES
+from egrl_training.pytorch.times import TIMES, main_device
+from egrl_training.pytorch.unread import Resident, with_unread
 from egrl_training.pytorch.versions import check_version
 from egrl_training.steps.step import TrainingStep
 from workloads.errors import InputError
@@ -33,6 +34,8 @@ def capture_joint(
 ) -> JointGraph:
     """The joint graph of `function(*inputs)` and its backward pass, as a backend of `torch.compile` sees it.
 
+    What the modules of the function hold and no op reads is in its step, too.
+
     Args:
         function: a module or a function; a single graph, without graph breaks.
         inputs: what it is called with; sizes are fixed to these.
@@ -43,8 +46,10 @@ def capture_joint(
         InputError: nothing of it needs a gradient, or its graph cannot be planned.
     """
 
+    resident = Resident(function)
+
     def planner(joint: JointGraph) -> Cut:
-        raise _CapturedError(joint)
+        raise _CapturedError(with_unread(joint, resident.unread(main_device(joint.ops))))
 
     def refuse(reason: str) -> None:
         raise _CapturedError(reason=f": {reason.partition(CUT_BY_PYTORCH)[2] or reason}")
@@ -53,7 +58,15 @@ def capture_joint(
         raise _CapturedError
 
     named = name or getattr(function, "__qualname__", type(function).__name__)
-    planned = PlannedBackend(backend, planner, named, False, refuse, counted=has_no_backward_pass)
+    planned = PlannedBackend(
+        backend,
+        planner,
+        named,
+        False,
+        refuse,
+        lambda ends_early, given: resident.reads(given),
+        has_no_backward_pass,
+    )
     torch._dynamo.reset()
     compiled = torch.compile(function, backend=planned, dynamic=False, fullgraph=True)
     captured = _CapturedError()

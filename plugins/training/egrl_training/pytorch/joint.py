@@ -256,14 +256,18 @@ def _size_bytes(node: fx.Node) -> int:
 def _module(node: fx.Node) -> str:
     """The path of the innermost module that the op belongs to, as `named_modules` has it; "" if it is not known."""
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
-    path = next(reversed(stack.values()), ("", None))[0]
-    return _CHILD.sub(r".\1", _ROOT.sub("", str(path))).lstrip(".")
+    path = str(next(reversed(stack.values()), ("", None))[0])
+    while (plain := _NO_NAME.sub(r"\1.\2", path)) != path:
+        path = plain
+    return _CHILD.sub(r".\1", _ROOT.sub("", path)).lstrip(".")
 
 
 _ROOT = re.compile(r"^[LG]\['\w+'\]\.?")
 """What Dynamo calls the compiled module: a local or global variable."""
 _CHILD = re.compile(r"\.?_modules\['([^']+)'\]")
 """What it calls a module within another in PyTorch 2.9."""
+_NO_NAME = re.compile(r"getattr\((.+), '([^']*)'\)")
+"""What it calls one whose name is none of Python's."""
 
 
 def never_recompute(module: fx.GraphModule, forward_outputs: int, parameters: Sequence[int]) -> None:

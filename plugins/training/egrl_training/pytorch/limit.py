@@ -7,7 +7,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,10 +15,8 @@ from unittest import mock
 import torch
 from torch._dynamo.exc import ShortenTraceback
 
-from egrl.core import atomic
-from egrl.runs.progress import compiling, note_if_slow
 from egrl_training.pytorch import plan as plans
-from egrl_training.pytorch.asked import Limit, asked, may_be_written, simulated_peak
+from egrl_training.pytorch.asked import Limit, asked, simulated_peak
 from egrl_training.pytorch.backend import HOST_BACKEND, PlannedBackend, fixed_when_copied
 from egrl_training.pytorch.check import UNCHECKED, checked
 from egrl_training.pytorch.compiled import Memory, UnreadableCodeError, memory_of
@@ -27,18 +25,15 @@ from egrl_training.pytorch.host import COPY_LAUNCH_S
 from egrl_training.pytorch.joint import JointGraph, UnsupportedGraphError
 from egrl_training.pytorch.partition import Cut
 from egrl_training.pytorch.plan import Plan
-from egrl_training.pytorch.reached import modules_of, tensors_in, tensors_of
+from egrl_training.pytorch.reached import modules_of, tensors_in
+from egrl_training.pytorch.reporting import Plans, Report
 from egrl_training.pytorch.runs import Graph, OpenRuns, plan_for_runs
 from egrl_training.pytorch.times import TIMES, host_Bps, main_device
+from egrl_training.pytorch.unread import Resident, with_unread
 from egrl_training.pytorch.versions import check_version
-from egrl_training.steps.step import TrainingStep
 from workloads.errors import InputError
 from workloads.text import size_text
 
-CLEAR = "\r\033[K"
-"""Goes to the start of a terminal's line, and clears it."""
-LARGE_RESULT = 0.01
-"""Results that take this share of the peak suggest that a loss is computed elsewhere."""
 ONE_CONTEXT = threading.Lock()
 """Held by the context that has replaced `torch.compile`."""
 LAZY = (
@@ -55,10 +50,6 @@ class MemoryLimitError(ShortenTraceback):
     def __init__(self, message: str) -> None:
         # PyTorch shows the traceback from this frame on, without some thirty frames of its compiler
         super().__init__(message, first_useful_frame=sys._getframe(1))
-
-
-class Plans(list[Plan]):
-    """The plans that were made, one per graph, in the order of compilation."""
 
 
 class _Context(contextlib.ContextDecorator):
@@ -128,7 +119,7 @@ def memory_limit(
         check_version()
         limits = asked(limit, fraction, reserved, plan, method, seconds, seed, offload, runs)
         given = None if plan is None else plans.read(str(plan))
-        backends = _Backends(limits, given, report := _Report(Plans(), save, quiet))
+        backends = _Backends(limits, given, report := Report(Plans(), save, quiet))
         with _alone(), mock.patch.object(torch, "compile", _compiler(backends, check)):
             yield report.made
         if not backends.asked:
@@ -174,7 +165,7 @@ def _alone() -> Iterator[None]:
         ONE_CONTEXT.release()
 
 
-def _watched(compiled: Any, planned: PlannedBackend, report: _Report) -> Any:
+def _watched(compiled: Any, planned: PlannedBackend, report: Report) -> Any:
     """The compiled module or function, which says so if its first run compiles nothing."""
 
     def ran(*_: Any) -> None:
@@ -215,84 +206,17 @@ def _check_compiled(model: Any, name: str) -> None:
         )
 
 
-@dataclass
-class _Report:
-    """Where plans go when they are made. InputError if `save` cannot be written."""
-
-    made: Plans
-    save: str | Path | None
-    quiet: bool
-    said: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        if self.save is not None and not may_be_written(self.save):
-            raise InputError(f"save: expected a file in a folder that exists, found {str(self.save)!r}")
-
-    def __call__(self, plan: Plan) -> None:
-        self.made.append(plan)
-        if self.save is not None:
-            atomic.write_named(Path(self.save), plans.dumps(self.made))
-        if not self.quiet:
-            self.say(str(plan))
-
-    def say_once(self, text: str) -> None:
-        """The same line is written once."""
-        if text not in self.said:
-            self.said.add(text)
-            self.say(text)
-
-    def say(self, text: str) -> None:
-        """Write a line to stderr, in place of what `passing` wrote."""
-        cleared = CLEAR if sys.stderr.isatty() else ""
-        print(f"{cleared}egrl: {text}", file=sys.stderr, flush=True)
-
-    def passing(self, text: str) -> None:
-        """Write to a terminal what is being done; the next text takes its place."""
-        if not self.quiet and sys.stderr.isatty():
-            print(f"{CLEAR}egrl: {text}", end="", file=sys.stderr, flush=True)
-
-    def planning(self, joint: JointGraph, seconds: float) -> contextlib.ExitStack:
-        """Within it a line says what takes long, if it does, and that kernels are compiled."""
-        text = f"{joint.step.name}: timing {len(joint.ops)} ops, then searching for a plan, {seconds:g} s at most"
-        stack = contextlib.ExitStack()
-        stack.enter_context(note_if_slow(text, self.quiet or sys.stderr.isatty()))
-        stack.enter_context(compiling(self.quiet))
-        return stack
-
-    def progress(self, done: int, of: int) -> None:
-        """How many ops are timed."""
-        self.passing(f"timing op {done} of {of}")
-
-    def results(self, step: TrainingStep, plan: Plan) -> None:
-        """Say if so much leaves the graph that a loss is probably computed outside of it."""
-        owners = {int(step.owner[number]) for number in step.outputs}
-        size = sum(step.values[number].size_bytes for number in owners if step.maker[number] >= 0)
-        if not self.quiet and size > LARGE_RESULT * plan.all_peak_bytes:
-            self.say(
-                f"{plan.name}: it returns {size_text(size)}: what is computed of this outside, such as a loss, takes"
-                " memory that no plan knows; compile both together"
-            )
-
-    def broken(self, name: str) -> None:
-        """Say that a function has several graphs."""
-        if not self.quiet:
-            self.say_once(
-                f"{name}: PyTorch breaks it into several graphs, and no plan knows what runs between them;"
-                " fullgraph=True says where it breaks"
-            )
-
-
 class _Backends:
     """What cuts the graphs of each function that is compiled within one context.
 
     Modules that are alike share it: PyTorch compiles their code once then, and for no more than eight backends else.
     """
 
-    def __init__(self, limit: Limit, given: Sequence[Plan] | None, report: _Report) -> None:
+    def __init__(self, limit: Limit, given: Sequence[Plan] | None, report: Report) -> None:
         self._limit, self._given, self.report = limit, given, report
         room = None if limit.bytes is None else limit.bytes - limit.reserved
         self._open = OpenRuns(report.say, room)
-        self._known: dict[Any, tuple[Any, PlannedBackend]] = {}
+        self._known: dict[Any, tuple[Any, _Planner, PlannedBackend]] = {}
 
     @property
     def asked(self) -> bool:
@@ -309,10 +233,12 @@ class _Backends:
             key = (type(owner).forward, sizes)
         key = (key, str(backend), dynamic)
         if key not in self._known:
-            planner = _Planner(self._limit, self._given, backend, self.report, self._open, model)
+            planner = _Planner(self._limit, self._given, backend, self.report, self._open)
             # The model is kept, so that nothing else gets its id.
-            self._known[key] = model, planner.backend(name, dynamic)
-        return self._known[key][1]
+            self._known[key] = model, planner, planner.backend(name, dynamic)
+        _, planner, backend = self._known[key]
+        planner.resident.add(model)
+        return backend
 
 
 class _Planner:
@@ -323,24 +249,25 @@ class _Planner:
         limit: Limit,
         given: Sequence[Plan] | None,
         backend: str,
-        report: _Report,
+        report: Report,
         open_runs: OpenRuns,
-        model: Any = None,
     ) -> None:
-        """`model` is what is compiled, whose parameters are asked for if it has several graphs."""
         self._limit, self._given, self._backend, self._report = limit, given, backend, report
-        self._model, self._several, self._ends_early = model, False, False
+        self._several, self._ends_early = False, False
         self._open, self._planned_now = open_runs, list[Graph]()
+        self.resident = Resident()
+        """What the compiled functions hold, to which this is told."""
         self._own: dict[int, int] = {}
         """By the number of a compiled frame: bytes of its parameters and buffers."""
 
     def backend(self, name: str, dynamic: bool) -> PlannedBackend:
         """What cuts the graphs of a function called `name` as they are planned here."""
         say = self._report.say
-        return PlannedBackend(self._backend, self, name, dynamic, say, self._breaks, self._counted)
+        return PlannedBackend(self._backend, self, name, dynamic, say, self._begins, self._counted)
 
-    def _breaks(self, ends_early: bool) -> None:
-        """Whether the next graph ends before its function does, which has several then."""
+    def _begins(self, ends_early: bool, given: Sequence[Any]) -> None:
+        """Whether the next graph ends before its function does, which has several then, and what it is given."""
+        self.resident.reads(given)
         self._ends_early = ends_early
         self._several |= ends_early
 
@@ -351,6 +278,7 @@ class _Planner:
 
     def __call__(self, joint: JointGraph) -> Cut:
         """How a joint graph is cut. MemoryLimitError if nothing fits."""
+        joint = with_unread(joint, self.resident.unread(main_device(joint.ops)))
         try:
             plan = self._planned(joint) if self._given is None else self._chosen(joint)
         except InputError as error:
@@ -360,6 +288,7 @@ class _Planner:
             self._report.broken(plan.name)
         if not self._ends_early:  # else the next graph takes its results
             self._report.results(joint.step, plan)
+            self._report.unread(joint.step, plan)
         self._say_if_last(plan.name)
         return Cut(joint.positions(plan.keep), plan.offload)
 
@@ -446,8 +375,10 @@ class _Planner:
             raise UnsupportedGraphError("it has no value that could be computed again")
         frame = _frame()
         values = joint.step.values
-        self._own[frame] = sum(value.size_bytes for value in values if value.role == "parameter")
-        elsewhere = self._open.left_bytes(joint.step.graph if self._limit.runs > 1 else "") + self._later()
+        unread = sum(value.size_bytes for value in joint.step.unread)
+        self._own[frame] = sum(value.size_bytes for value in values if value.role == "parameter") - unread
+        elsewhere = self._open.left_bytes(joint.step.graph if self._limit.runs > 1 else "")
+        elsewhere += self._later(main_device(joint.ops))
         limit = (
             self._limit
             if self._limit.bytes is None
@@ -456,28 +387,31 @@ class _Planner:
         with self._report.planning(joint, limit.seconds):
             joint = TIMES.measure(joint, self._report.progress)
             self._report.passing(f"searching for a plan, {limit.seconds:g} s at most")
-            plan, held = self._within(limit, joint, elsewhere)
+            plan, held = self._within(limit, joint, elsewhere, unread)
         inputs = sum(value.size_bytes for value in values if value.role == "input")
-        self._planned_now.append(Graph(joint.step.name, joint.step.graph, held - inputs, self._own[frame]))
+        self._planned_now.append(
+            Graph(joint.step.name, joint.step.graph, held - inputs - unread, self._own[frame])
+        )
         self._open.graphs.append(self._planned_now[-1])
         return plan
 
-    def _later(self) -> int:
-        """Bytes of the parameters of graphs that are not known yet, and of their gradients, which are made before a
-        graph's own backward pass; 0 if the function is one graph."""
+    def _later(self, device: torch.device) -> int:
+        """Bytes of the gradients of parameters of graphs that are not known yet, which are made before a graph's own
+        backward pass; 0 if the function is one graph."""
         if not self._several:
             return 0
-        tensors = tensors_of(modules_of(self._model))
-        unknown = max(sum(tensor.nbytes for tensor in tensors) - sum(self._own.values()), 0)
-        return unknown + min(unknown, sum(tensor.nbytes for tensor in tensors if tensor.requires_grad))
+        return sum(each.nbytes for each in self.resident.unread(device).values() if each.requires_grad)
 
-    def _within(self, limit: Limit, joint: JointGraph, elsewhere: int) -> tuple[Plan, int]:
-        """As `_best`, for all runs that are open at once, with a word about other graphs if nothing fits."""
+    def _within(self, limit: Limit, joint: JointGraph, elsewhere: int, unread: int) -> tuple[Plan, int]:
+        """As `_best`, for all runs that are open at once, with a word about other graphs if nothing fits.
+
+        `unread` are bytes of parameters that no op reads.
+        """
         step = joint.step
         owners = {int(step.owner[number]) for number in step.gradients}
         gradients = sum(step.values[number].size_bytes for number in owners)
         parameters = self._own[_frame()]
-        own = parameters, min(gradients, parameters)
+        own = parameters + unread, min(gradients, parameters)
         memory = functools.cache(lambda names: memory_of(joint, joint.positions(names)))
         try:
             return plan_for_runs(limit, lambda limit: self._best(limit, joint, memory), *own)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,12 +92,19 @@ def _maker(optimizer: Any) -> tuple[str, Callable[..., Any]]:
 def _like(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]) -> Any:
     """An optimizer with the class and the groups of another, whose parameters it has without data.
 
-    Those are its own: `parameters` may be fewer, or more.
+    Those are its own: `parameters`, which get gradients, may be fewer, or more. As many of its own are trained as have
+    shapes of these; all, if they are other ones (parameters laid out as one, say).
     """
     kind: Any = type(optimizer)
+    left = Counter(each.shape for each in parameters)
+    others = not any(each.shape in left for group in optimizer.param_groups for each in group["params"])
+
+    def own(each: torch.Tensor) -> torch.nn.Parameter:
+        left[each.shape] -= 1
+        return _parameter(each, others or left[each.shape] >= 0)
+
     groups = [
-        {**group, "params": [_parameter(each) for each in group["params"]]}
-        for group in optimizer.param_groups
+        {**group, "params": [own(each) for each in group["params"]]} for group in optimizer.param_groups
     ]
     accepted = inspect.signature(kind).parameters  # AdamW has defaults that it does not take
     return kind(groups, **{name: value for name, value in optimizer.defaults.items() if name in accepted})
@@ -110,7 +118,7 @@ def _counted(parameters: Sequence[torch.Tensor], make: Callable[..., Any]) -> tu
         for group in optimizer.param_groups:
             _several_at_once(group)
             bytes_now.ignore(group["params"])
-            for parameter in group["params"]:
+            for parameter in filter(_is_trained, group["params"]):
                 parameter.grad = torch.empty_like(parameter)
                 bytes_now.ignore([parameter.grad])
         with bytes_now:
@@ -120,9 +128,14 @@ def _counted(parameters: Sequence[torch.Tensor], make: Callable[..., Any]) -> tu
         return state, max(bytes_now.most - state, 0)
 
 
-def _parameter(tensor: torch.Tensor) -> torch.nn.Parameter:
+def _parameter(tensor: torch.Tensor, is_trained: bool = True) -> torch.nn.Parameter:
     size, stride = tuple(tensor.shape), tensor.stride()
-    return torch.nn.Parameter(torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device))
+    made = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)
+    return torch.nn.Parameter(made, is_trained)
+
+
+def _is_trained(parameter: torch.Tensor) -> bool:
+    return parameter.requires_grad
 
 
 def _several_at_once(group: dict[str, Any]) -> None:

@@ -87,6 +87,14 @@ def _least(step: TrainingStep, t: Tables, start: Plan) -> Plan:
     return small_peak(step, t, SECONDS, [annealed(t, start, 1, 0, MOVES, HOT)])
 
 
+def unread_text(step: TrainingStep) -> str:
+    """How much the parameters of a step take that no op reads, and which are the largest."""
+    names = ", ".join(value.name for value in step.unread[:NAMED])
+    more = len(step.unread) - NAMED
+    size = size_text(sum(value.size_bytes for value in step.unread))
+    return f"no op reads {size} ({names}{f' and {more} more' if more > 0 else ''})"
+
+
 def shortage(step: TrainingStep, t: Tables, plan: Plan, limit_bytes: int, impossible: bool) -> str:
     """What is said if even the plan with the least peak is above the limit; `impossible` if no plan can fit."""
     run = trace(t, plan)
@@ -96,9 +104,10 @@ def shortage(step: TrainingStep, t: Tables, plan: Plan, limit_bytes: int, imposs
     near = {int(step.owner[n]) for n in (*op.inputs, *op.outputs)}
     largest = sorted(near, key=lambda n: -step.values[n].size_bytes)[:NAMED]
     names = ", ".join(f"{step.label(n)} ({size_text(step.values[n].size_bytes)})" for n in largest)
+    unread = f", of which {unread_text(step)}" if step.unread else ""
     return (
         f"{step.name}: expected a limit of at least {exact_size(int(run.held_bytes[at]))}, the least peak found (in the"
-        f" {phase} pass at {op.name}: {names}; {size_text(t.fixed_bytes)} are there all the time), found"
+        f" {phase} pass at {op.name}: {names}; {size_text(t.fixed_bytes)} are there all the time{unread}), found"
         f" {exact_size(limit_bytes)}"
         f"{', within which no plan fits in which an op runs at most once per pass, by proof' if impossible else ''}"
     )

@@ -116,6 +116,14 @@ class TrainingStep:
         return f"{self.values[number].name} of {module}" if module else self.values[number].name
 
     @cached_property
+    def unread(self) -> Sequence[Value]:
+        """The parameters that have bytes, and that no op reads and nobody is given; the largest first."""
+        read = {int(self.owner[number]) for op in self.ops for number in op.inputs}
+        read |= {int(self.owner[number]) for number in (*self.outputs, *self.gradients)}
+        found = [value for number, value in enumerate(self.values) if number not in read and value.size_bytes]
+        return sorted((v for v in found if v.role == "parameter"), key=lambda value: -value.size_bytes)
+
+    @cached_property
     def candidates(self) -> Sequence[int]:
         """The values with a decision, in order.
 

@@ -1,0 +1,128 @@
+"""What modules hold that no op of a graph reads: it is in memory all the same, during the whole step.
+
+A graph takes what its ops read. A pooling layer that the loss does not need, a buffer for another mode, or a frozen
+weight is no input of it, and has a place in memory like any other parameter.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from egrl_training.pytorch.joint import JointGraph
+from egrl_training.pytorch.no_data import without_data
+from egrl_training.pytorch.reached import modules_of
+from egrl_training.steps.step import OWNER, Value
+
+
+class Resident:
+    """The parameters and buffers that compiled functions lead to, and which of them graphs have read so far."""
+
+    def __init__(self, *functions: Any) -> None:
+        self._functions: list[weakref.ref[Any] | Any] = []
+        self._read: set[int] = set()
+        for function in functions:
+            self.add(function)
+
+    def add(self, function: Any) -> None:
+        """Another function or module that is compiled to the same graphs; a module is not kept alive."""
+        self._functions.append(weakref.ref(function) if isinstance(function, torch.nn.Module) else function)
+
+    def reads(self, given: Iterable[Any]) -> None:
+        """A graph is given these, of which tensors count."""
+        there = {_storage(each) for _, each in self._held(self._all())}
+        self._read |= there & {_storage(part) for each in given for part in _plain(each)}
+
+    def unread(self, device: torch.device) -> dict[str, torch.Tensor]:
+        """By name, what lies on a device and no graph has read; each storage once.
+
+        Of several functions those are looked at of which something is read: each has a graph of its own otherwise.
+        """
+        functions = self._all()
+        held = [[*self._held([each]), *_buckets(each)] for each in functions]
+        known = [each for each in held if any(_storage(tensor) in self._read for _, tensor in each)]
+        found: dict[int, tuple[str, torch.Tensor]] = {}
+        for name, tensor in (pair for each in known or held[:1] for pair in each):
+            if _is_on(tensor, device) and _storage(tensor) not in self._read:
+                found.setdefault(_storage(tensor), (name, tensor))
+        return _named(found.values())
+
+    def _all(self) -> list[Any]:
+        found = [each() if isinstance(each, weakref.ref) else each for each in self._functions]
+        return [each for each in found if each is not None]
+
+    def _held(self, functions: Iterable[Any]) -> Iterator[tuple[str, torch.Tensor]]:
+        """The names and parts of parameters and buffers of the modules that functions lead to."""
+        for module in modules_of(*functions):
+            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+                yield from ((name, part) for part in _plain(tensor))
+
+
+def with_unread(joint: JointGraph, unread: Mapping[str, torch.Tensor]) -> JointGraph:
+    """The graph whose step has these, too, as parameters that no op reads; its digest stays."""
+    taken = {value.name for value in joint.step.values}
+    nodes, values = list(joint.values), list(joint.step.values)
+    graph = fx.Graph()
+    for name, tensor in unread.items():
+        node = graph.placeholder("unread")
+        node.meta["val"] = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+        nodes.append(node)
+        own = name if name not in taken else f"{name}, unread"
+        values.append(Value(own, int(tensor.untyped_storage().nbytes()), OWNER, "parameter"))
+    return replace(joint, step=replace(joint.step, values=tuple(values)), values=tuple(nodes))
+
+
+def _buckets(function: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """What `DistributedDataParallel` holds beside gradients: another copy of them, to be exchanged."""
+    for each in (part for module in modules_of(function) for part in module.modules()):
+        if isinstance(each, torch.nn.parallel.DistributedDataParallel):
+            trained = [parameter for parameter in each.parameters() if parameter.requires_grad]
+            for device in {parameter.device for parameter in trained}:
+                size = sum(parameter.nbytes for parameter in trained if parameter.device == device)
+                yield "buckets of gradients", _like_bytes(size, device)
+
+
+def _like_bytes(size: int, device: torch.device) -> torch.Tensor:
+    """A tensor of so many bytes that is said to lie on a device, and has no data."""
+    with without_data():
+        return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def _named(found: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """By names that differ; those of several modules may be equal."""
+    named: dict[str, torch.Tensor] = {}
+    for name, tensor in found:
+        own, number = name, 1
+        while own in named:
+            number += 1
+            own = f"{name} ({number})"
+        named[own] = tensor
+    return named
+
+
+def _plain(given: Any) -> Iterator[torch.Tensor]:
+    """The tensors with a storage that a tensor consists of; none of what is sparse, or no tensor."""
+    if not isinstance(given, torch.Tensor):
+        return
+    if is_traceable_wrapper_subclass(given):
+        for name in given.__tensor_flatten__()[0]:
+            yield from _plain(getattr(given, name))
+    elif given.layout is torch.strided and not torch.nn.parameter.is_lazy(given):
+        yield given
+
+
+def _is_on(tensor: torch.Tensor, device: torch.device) -> bool:
+    """Whether a tensor is on a device; on any of its kind if no number is said."""
+    there = tensor.device
+    return there.type == device.type and (None in (there.index, device.index) or there.index == device.index)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """What is the same for tensors that share memory, with data or without."""
+    return int(tensor.untyped_storage()._cdata)
