@@ -8,7 +8,8 @@ Costs are exact, and every search begins with the default rule's mapping. The 24
 networks of these families; with `--folds` those of FOLDER (`placing_train folds`, `placing_network train --without …`),
 for which the network's family was left out.
 
-Arms: `egrl`, and without or with another of its parts, one at a time: `linear` (rules without a Graph U-Net),
+`before` is `egrl` with linear rules, islands and a learner of its own rollouts, as it was: of data alone. Other
+arms: `egrl`, and without or with another of its parts, one at a time: `linear` (rules without a Graph U-Net),
 `no-networks` and `no-chromosomes` (after the first generation), `no-temperature` (chromosomes are read without noise),
 `no-seeding` (no scores of networks in chromosomes), `sac-frozen` (the actor stays what it begins with),
 `sac-untrained` (it begins with a random network), `no-critic` (children of chromosomes are not chosen by SAC's critic),
@@ -50,6 +51,8 @@ from population.genome import Boltzmann
 from population.policies import Policies
 
 MARKS = (25, 50, 100, 200, 400, 1000, 2100)
+SHOWN = (25, 100, 400, 2100)
+"""Marks of the table."""
 ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "egrl": ("egrl", ()),
     "linear": ("egrl", ("method.network.name=linear",)),
@@ -150,7 +153,7 @@ def table(lines: list[dict[str, Any]]) -> None:
     for begin in dict.fromkeys(line["begin"] for line in lines):
         own = [line for line in lines if line["begin"] == begin]
         arms = list(dict.fromkeys(line["arm"] for line in own))
-        marks = [mark for mark in MARKS if any(str(mark) in line["best"] for line in own)]
+        marks = [mark for mark in SHOWN if any(str(mark) in line["best"] for line in own)]
         titles = [f"{mark} | less `egrl`, %" for mark in marks]
         print(f"\n| {begin} | networks, seeds | {' | '.join(titles)} | CPU s |")
         print("|---|---|" + "---|---|" * len(marks) + "---|")
@@ -163,8 +166,13 @@ def table(lines: list[dict[str, Any]]) -> None:
 
 
 def _cell(lines: list[dict[str, Any]], arm: str, mark: int) -> str:
-    """The geometric mean at a mark, and the mean logarithm over `egrl` in percent, with its interval over families."""
-    a, b = means(lines, arm, mark), means(lines, "egrl", mark)
+    """The geometric mean at a mark, and the mean logarithm over `egrl` in percent, with its interval over families.
+
+    Both are of the networks and seeds that the arm has.
+    """
+    mine = {(line["workload"], line["seed"]) for line in lines if line["arm"] == arm}
+    own = [line for line in lines if (line["workload"], line["seed"]) in mine]
+    a, b = means(own, arm, mark), means(own, "egrl", mark)
     families: dict[str, list[float]] = {}
     for name in sorted(set(a) & set(b)):
         families.setdefault(family_of(name), []).append(a[name] - b[name])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,8 +86,6 @@ def test_networks_are_drawn_with_chips_around_nnpi_and_each_has_a_family():
 
 
 def test_rules_are_written_as_the_package_reads_them():
-    import json
-
     text = document(np.stack([by_hand(FEATURE_NAMES, 2)] * 3))
     found = json.loads(text)
     assert found["features"] == list(FEATURE_NAMES)
@@ -129,3 +129,13 @@ def test_the_table_has_intervals_over_families(capsys):
     assert "| egrl | 4, 2 | 1.0500 | | 1.0600 | | 10.00 |" in said
     less = 100 * np.log(1.0 / 1.05)
     assert f"| ea | 4, 2 | 1.0000 | {less:+.2f} [{less:+.2f}, {less:+.2f}] | 1.0100 |" in said
+
+
+def test_the_page_of_parts_has_the_table_of_its_data(capsys):
+    results = Path(__file__).resolve().parents[1] / "docs" / "results"
+    lines = [json.loads(line) for line in (results / "data" / "parts.jsonl").read_text().splitlines()]
+    placing.table(lines)
+    page = (results / "parts.md").read_text(encoding="utf-8")
+    rows = [row for row in capsys.readouterr().out.splitlines() if row.startswith("| ")]
+    assert len(rows) > 15
+    assert all(row in page for row in rows)
