@@ -10,6 +10,9 @@ Deviations:
 - Seeding (lines 16 and 17): the prior is a network's scores, not probabilities; and a child's prior has a share
   `SCORES` of the best network's scores, which say what takes the place of what no longer fits.
 - A temperature changes by log-normal factors, one for all decisions and one for each.
+- A seeded chromosome keeps the share of the prefetch memory free that its network does; an anchored one none, since its
+  mapping shows what fits.
+- Chromosomes are not crossed: half of one mapping and half of another seldom fit together.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ class Chromosomes:
         ranked, given = self.decisions.ranked, self.decisions
         assert ranked is not None
         prior = ranked.places.priors_of(of_unit_spread(scores)[None], given.choices)[0]
-        return Boltzmann(prior, self.anchored(np.zeros_like(given.num_choices)).temperature, free)
+        return Boltzmann(prior, self.anchored(np.minimum(given.num_choices, 1) - 1).temperature, free)
 
     def child(
         self, parent: Boltzmann, scores: Floats | None, moves: Moves, rng: np.random.Generator
@@ -87,7 +90,7 @@ class Chromosomes:
         places = ranked.places
         prior = np.where((moved != before)[..., None], MOVED * prior, prior)
         found = places.scores_of(prior[None])[0]
-        slow = moved[places.node, places.head] <= 0
+        slow = moved[places.node, places.head] + places.offset <= 0
         found[:, 1:] += SCORES * scores[:, 1:]
         # Of a unit of prior each: what is slow stays slow, unless its scores are very high; what is fast is placed, and
         # if it no longer fits, in another of the faster memories.

@@ -8,7 +8,7 @@ Each is a callable with DEAP's conventions (Fortin et al., "DEAP: Evolutionary a
 
 Mating and mutation get a `Vector`, a sequence of float32 numbers: the weights of a network, or the priors of a
 chromosome, decision after decision. Of mating the first child is kept. A chromosome keeps the temperatures of its first
-parent.
+parent. With `population.plus` chromosomes are not mated.
 
 DEAP draws from Python's global `random`. Each call has it, and numpy's, seeded by a generator of the run, and leaves
 both as they were.

@@ -50,7 +50,7 @@ def mutate_network(
 def cross_network(
     first: Network, second: Network, weight_format: WeightFormat, rng: np.random.Generator
 ) -> Network:
-    """First's weights before a random row boundary, second's from there on; never a mere copy of one."""
+    """First's weights before a random row boundary, second's from there on; a mere copy only of equal parents."""
     starts = weight_format.row_starts[1:]
     cut = int(rng.choice(starts)) if len(starts) else 0
     return Network(np.concatenate([first.weights[:cut], second.weights[cut:]]))

@@ -242,8 +242,8 @@ MUTANTS = (
     Mutant(
         "a graph leaves no room for the gradients of later ones",
         "plugins/training/egrl_training/pytorch/limit.py",
-        "return unknown + min(unknown, ",
-        "return 0 * min(unknown, ",
+        "return sum(each.nbytes for each in self.resident.unread(device).values() if each.requires_grad)",
+        "return 0 * len(self.resident.unread(device))",
         "plugins/training/tests/test_pytorch_graphs.py",
     ),
     Mutant(

@@ -3,8 +3,11 @@
 Source: Khadka et al., "Collaborative evolutionary reinforcement learning" (ICML 2019), section 3: a manager divides the
 rollouts among the learners of a portfolio.
 
-Deviations: CERL takes upper confidence bounds of returns. Here a share is a least one and a rate of successes, mappings
-among the best of all, in which earlier batches count less: what a learner returns falls once the others know it.
+Deviations:
+- CERL takes upper confidence bounds of returns. Here a share is a least one and a rate of successes, mappings among the
+  best of all, in which earlier batches count less: what a learner returns falls once the others know it.
+- It divides rounds between each learner that thinks for long (profile model, twin) and the rest. SAC has a fixed number
+  of the rows of each round of the population: dividing these by success made no difference.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ class RoundShare:
     """
 
     def __init__(self, source: str, first: int) -> None:
-        """`source` of the learner's mappings; the first `first` rows are its own."""
+        """`source` of the learner's mappings; at least the first `first` rows are its own."""
         self._source = source
         self._credit = Credit.fresh((source, REST))
         self._due = -float(first)

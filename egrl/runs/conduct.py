@@ -47,7 +47,7 @@ def conduct(
     memory = Memory()
     if run.method.on_a_model and not run.context.costs.measured:
         progress.note(run.method.on_a_model, quiet)
-    for line in opening_lines(run.method.composition()):
+    for line in opening_lines(run.method.composition(), run.context.costs.measured):
         progress.note(line, quiet)
     if run.folder is None:
         document, mapping, _ = _search(run, memory, boards, quiet, on_generation)

@@ -99,14 +99,19 @@ KINDS = {
 """What texts call the kinds of members; others by their names, networks with "networks"."""
 
 
-def opening_lines(composition: Composition) -> list[str]:
-    """Who searches, and what of the settings cannot act here; nothing of a method that is one thing."""
+def opening_lines(composition: Composition, measured: bool) -> list[str]:
+    """Who searches, and what of the settings cannot act here; nothing of a method that is one thing.
+
+    `measured`: a board measures, which may give the times of ops or not.
+    """
     names = [
         KINDS.get(kind, f"{kind} networks" if source == "network" else f"the {kind.replace('_', ' ')}")
         for source, kind in composition.kinds.items()
     ]
-    lines = [f"searching: {', '.join(names)}"] if len(names) > 1 else []
-    return lines + ([composition.idle] if composition.idle else [])
+    text = f"searching: {', '.join(names)}"
+    if measured and "profile_model" in composition.kinds:
+        text += " (if the board says how long each op took)"
+    return ([text] if len(names) > 1 else []) + ([composition.idle] if composition.idle else [])
 
 
 def found_by(best: Mapping[str, Any]) -> str:

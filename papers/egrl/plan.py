@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -39,9 +40,10 @@ def _text(value: object) -> str:
 
 
 def digest() -> str:
-    """Of what is run, ours and as printed: results of another composition have another one."""
-    printed = resources.files("egrl.methods.egrl") / AS_PRINTED
-    return hashlib.sha256(OURS.read_bytes() + printed.read_bytes()).hexdigest()[:16]
+    """Of all settings that are run, ours and as printed: results of another composition have another one."""
+    files = (OURS, resources.files("egrl.methods.egrl") / AS_PRINTED)
+    settings = [flattened(tomllib.loads(file.read_text(encoding="utf-8"))) for file in files]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ section 3 and appendices C to E.
 
     line 1         the mixed population                    `first_population`, `population.create`
     line 3         random numbers                          `Context.generator`
-    lines 2, 7     the replay buffer, and what enters it   the archive; `Learner.add`
+    lines 2, 7     the replay buffer, and what enters it   `Learner.observe`
     lines 4-7      a generation: a mapping of each member  `ask`, `rollouts`; `tell`
     lines 8-20     the next population                     `population.plus`; as printed: `population.generational`
-    lines 21-31    gradient steps                          `ranking_sac`; as printed: `learn`, `sac_learner`, `sac`
-    line 32        the learner joins the population        `_evolve`
+    lines 21-25,28 gradient steps                          `ranking_sac`; as printed: `learn`, `sac_learner`, `sac`
+    lines 26,29-31 without effect in episodes of one step: the target is the reward, and there are no target networks
+    line 32        the learner joins the population        `_evolve`, `Plus._networks`, `Generational._migrate`
 
 One *round* is one mapping of every member and every rollout of the learner, each an episode of one step (Table 2).
 
@@ -18,7 +19,7 @@ Deviations:
   they act and migrate than in the paper (which trains between rounds). SAC over rankings trains before it acts.
 - Where the start mapping is another than the compiler's, the compiler's is measured, too: what a rough model thinks
   best may be worse.
-- What others measured joins the population as chromosomes, and the replay.
+- What others measured joins the replay, and the default population as chromosomes; printed generations ignore it.
 """
 
 from __future__ import annotations
@@ -138,14 +139,15 @@ class Algorithm2(Method):
         self._note(self._current)
 
     def observe(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """What others measured is learned from, and what ran of it will join the population."""
+        """What others measured is learned from, and what ran of it will join the population, if there is one."""
         self._record(proposals, evaluation)
+        if self._population is None:
+            return
         ran = np.flatnonzero(evaluation.usable)
         self._immigrants += [
             Immigrant(evaluation.repaired[row], float(evaluation.reward[row])) for row in ran
         ]
-        if self._population is not None:
-            self._population.known.add(evaluation.repaired[ran])
+        self._population.known.add(evaluation.repaired[ran])
 
     def _record(self, proposals: Proposals, evaluation: Evaluation) -> None:
         self._told += len(proposals)

@@ -116,7 +116,7 @@ class RankingSacConfig:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """Settings of the learner (Table 2's values unless its class says otherwise)."""
+    """Settings of the learner (SAC over choices: Table 2's values unless it says otherwise)."""
 
     ranking: Annotated[
         RankingSacConfig,

@@ -1,4 +1,4 @@
-"""The critic of SAC over rankings: what a placed mapping costs, learned from all mappings that ran.
+"""The critic of SAC over rankings: what a placed mapping costs, learned from what anyone proposed and ran.
 
     log cost(mapping) ~ w . phi(mapping),   phi: for each decision and memory the sum of the features of what lies there
 

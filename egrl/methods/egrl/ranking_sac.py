@@ -1,7 +1,7 @@
 """SAC over rankings: the learner where a placer reads the networks.
 
     policy   mapping = place(s + sigma e), e ~ N(0, 1) for each tensor and memory; s: the actor's scores, of unit size
-    critic   what a placed mapping costs, from the whole shared replay (`placement_critic`)
+    critic   what a placed mapping costs, from the shared replay, its latest 4,096 mappings (`placement_critic`)
     actor    imagined mappings are placed, and judged by the critic; the slope of its estimate goes through the scores
              into the actor (`egrl.methods.rank.gradient`)
     entropy  sigma falls or rises by the factor exp(`STEP`) a round, to a target entropy of what is placed
@@ -132,7 +132,7 @@ class RankingSac(Learner):
     # ---- lines 21 to 31: critic and actor
 
     def observe(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Lines 7 and 21: what ran, whoever proposed it, is what the critic learns from."""
+        """Line 7: what ran, whoever proposed it, is what the critic learns from."""
         ran = evaluation.usable & (evaluation.speedup > 0)
         mapping = evaluation.repaired[ran]
         self._known.add(mapping)

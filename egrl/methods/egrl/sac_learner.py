@@ -103,7 +103,7 @@ class SacLearner(Learner):
         return proposals(sample(self._context.problems[0], finite(noisy), keys), SAC)
 
     def observe(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Lines 7 and 21: what ran enters the replay buffer, and gradient steps become due."""
+        """Line 7: what ran enters the replay buffer; line 21: gradient steps become due."""
         tickets = proposals.tickets
         self._told = int(tickets.max()) + 1
         self._replay.add(tickets[evaluation.usable & self._learns_from(tickets)])

@@ -60,7 +60,7 @@ def test_the_commands_of_the_guide_go_from_python_to_a_plan_and_back(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     for line in lines:
-        argv = shlex.split(line.replace("inductor", "aot_eager").replace("--requests 30", "--requests 8"))
+        argv = shlex.split(line.replace("inductor", "aot_eager").replace("--requests 30", "--requests 12"))
         done = CliRunner().invoke(cli, argv[1:])
         assert done.exit_code == 0, (line, done.output, done.exception)
     assert [line.split()[1] for line in lines] == ["fits", "capture", "run", "export", "run"]

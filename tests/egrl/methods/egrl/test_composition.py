@@ -19,6 +19,7 @@ from egrl.methods.egrl.sac_learner import SacLearner
 from egrl.methods.named import EaConfig, EgrlConfig, PgConfig, as_printed
 from egrl.methods.players import Policies
 from egrl.methods.portfolio import Portfolio
+from egrl.runs.text import opening_lines
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Problem
@@ -227,3 +228,14 @@ def test_a_summary_says_who_did_what():
     assert {member["name"] for member in found["members"]} == {"network", "boltzmann", "sac", "profile_model"}
     assert all(member["evaluations"] > 0 for member in found["members"])
     assert set(found["migration"]) == {"offered", "accepted", "alive"}
+
+
+def test_the_first_line_says_who_searches(alexnet):
+    found = build(alexnet)[0].composition()
+    expected = "searching: Graph U-Nets, Boltzmann chromosomes, SAC, the profile model"
+    assert opening_lines(found, measured=False) == [expected]
+    assert opening_lines(found, measured=True) == [f"{expected} (if the board says how long each op took)"]
+    linear = build(alexnet, "ea", **{"network.name": "linear"})[0].composition()
+    assert opening_lines(linear, measured=False) == ["searching: linear rules, Boltzmann chromosomes"]
+    toy = build(ToyRagged())[0].composition()
+    assert len(opening_lines(toy, measured=False)) == 2
