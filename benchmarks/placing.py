@@ -168,15 +168,18 @@ def table(lines: list[dict[str, Any]]) -> None:
 def _cell(lines: list[dict[str, Any]], arm: str, mark: int) -> str:
     """The geometric mean at a mark, and the mean logarithm over `egrl` in percent, with its interval over families.
 
-    Both are of the networks and seeds that the arm has.
+    The ratio is of the networks and seeds that both have.
     """
-    mine = {(line["workload"], line["seed"]) for line in lines if line["arm"] == arm}
-    own = [line for line in lines if (line["workload"], line["seed"]) in mine]
-    a, b = means(own, arm, mark), means(own, "egrl", mark)
+    has = [
+        {(line["workload"], line["seed"]) for line in lines if line["arm"] == each} for each in (arm, "egrl")
+    ]
+    both = [line for line in lines if (line["workload"], line["seed"]) in has[0] & has[1]]
+    a, b = means(both, arm, mark), means(both, "egrl", mark)
     families: dict[str, list[float]] = {}
     for name in sorted(set(a) & set(b)):
         families.setdefault(family_of(name), []).append(a[name] - b[name])
-    mean = f"{np.exp(np.mean(list(a.values()))):.4f}" if a else ""
+    all_ = means(lines, arm, mark)
+    mean = f"{np.exp(np.mean(list(all_.values()))):.4f}" if all_ else ""
     if arm == "egrl" or len(families) < 3:
         return f"{mean} |"
     found = mean_interval([float(np.mean(values)) for values in families.values()])

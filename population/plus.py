@@ -15,8 +15,8 @@ compete with their parents, so that no evaluation goes to a policy twice. Operat
 Deviations:
 - A child of a chromosome is read when it is made: where what runs is known beforehand, it is no mapping that ran. If a
   learner has a critic, that chooses among `CANDIDATES` times as many children.
-- The learner is offered every `MIGRATION` generations, which are rounds of the search. It is accepted if it is among
-  the best networks once measured. Its own mapping was one of its rollouts: as every network whose mapping ran before, it
+- The learner is offered every `MIGRATION` generations, each a round of the search. It is accepted if it is one of the
+  best networks once measured. Its own mapping was one of its rollouts: as every network whose mapping ran before, it
   is placed with a little noise.
 """
 
