@@ -23,6 +23,7 @@ from egrl.runs.past_run import PastRun
 from egrl.transfer import zero_shot as transfer
 from papers.egrl.plan import (
     A_RUN_S,
+    AS_PRINTED_SECONDS,
     DRAWN,
     OTHERS,
     PRETRAINING_S,
@@ -40,9 +41,10 @@ def seconds(plan: Plan, jobs: int) -> float:
     """About how long it takes; measured on one machine, so that yours may be twice as fast or slow."""
     nodes = {workload: len(load(workload)) for workload in (*plan.workloads, *plan.alone)}
     total = 0.0
-    for methods, seeds in ((plan.methods, plan.seeds), (PRINTED, plan.printed_seeds)):
+    own = (plan.methods, plan.seeds, SECONDS_AN_EVALUATION)
+    for methods, seeds, taken in (own, (PRINTED, plan.printed_seeds, AS_PRINTED_SECONDS)):
         for method in methods:
-            base, each = SECONDS_AN_EVALUATION.get(method, OTHERS)
+            base, each = taken.get(method, OTHERS)
             total += seeds * len(plan.workloads) * A_RUN_S
             total += seeds * plan.evals * sum(base + each * nodes[workload] for workload in plan.workloads)
     base, each = SECONDS_AN_EVALUATION["egrl"]
