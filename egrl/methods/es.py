@@ -72,7 +72,7 @@ class EsConfig:
         int,
         Ge(0),
         Le(10_000),
-        Doc("random networks that are measured first: the walk begins at the best; 0: at one random network"),
+        Doc("random networks that are measured first: it begins at the best; 0: at one random network"),
     ] = 0
     network: Annotated[NetworkConfig, Doc("the actor")] = field(default_factory=NetworkConfig)
 

@@ -1,7 +1,7 @@
 """Pre-training: one policy over many workloads, through the same loop, chosen on workloads that it did not see.
 
 By default the method is `es` (`egrl/methods/es.py`): every network of a round is measured on every workload, and the
-mean of the log speedups is what the walk climbs. All policies that
+mean of the log speedups is what it climbs. All policies that
 were saved on the way are then placed on the validation workloads (`egrl/transfer/validation.py`).
 """
 
