@@ -27,11 +27,12 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
+from egrl_hlo import moves
 from egrl_hlo.bodies import origins
-from egrl_hlo.flops import NONE, Trace, trace
 from egrl_hlo.parse import Module
 from egrl_hlo.price import Pricer
 from egrl_hlo.scan import Array, Fault, Shape, leaves
+from egrl_hlo.trace import NONE, Trace, trace
 from workloads.errors import InputError
 from workloads.importers.uncounted import account, names
 from workloads.programs.program import Program, ProgramBuilder, check
@@ -59,7 +60,12 @@ def lower(
     try:
         donated = _donated(module)
         pricer = Pricer(module)
-        found = trace(module.entry, pricer.price, lambda number, leaf: (number, leaf) in donated)
+        found = trace(
+            module.entry,
+            pricer.price,
+            lambda number, leaf: (number, leaf) in donated,
+            moves.find(module.entry, module),
+        )
         program = _program(found, module, name, source, boundary_aliases)
     except Fault as fault:
         raise InputError(f"{where}: {fault}") from None
