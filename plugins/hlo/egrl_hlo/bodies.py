@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from egrl_hlo.layout import VMEM
 from egrl_hlo.parse import Computation, Module, Node, names, numbers
 from egrl_hlo.trace import NONE, Price, Trace
 
 
 def total(body: Trace, first: int = 0) -> Price:
     """The price of a body. Traffic of its parameters goes to the operands, from number `first` on, traffic of its
-    results to the results, all other traffic to slow memory. A result that is a parameter, unchanged, is passed; one
-    that takes a parameter's place can do so outside, too."""
+    results to the results, all other traffic to slow memory, unless the compiler put it in fast memory. A result that
+    is a parameter, unchanged, is passed; one that takes a parameter's place can do so outside, too."""
     origin = origins(body)
     operands = {value: (first + number, leaf) for value, (number, leaf) in body.parameters.items()}
     results: dict[int, int] = {}
@@ -42,7 +43,7 @@ def total(body: Trace, first: int = 0) -> Price:
             elif (leaf := results.get(value, results.get(origin.get(value, value), NONE))) != NONE:
                 writes[leaf] += size
             else:
-                slow += size
+                slow += size * (body.places[step.at[value]].space != VMEM)
     for leaf, value in enumerate(body.results):
         if value in body.constants:
             writes[leaf] += body.sizes[value]
