@@ -86,8 +86,10 @@ def _stays(
         elif action[number] == COPY:
             begin = placed.copy_first
         first[number], last[number] = begin, end
-        at[use.tensor] = _Stay(begin, max(begin, end), [number])
-        stays.append(at[use.tensor])
+        stays.append(_Stay(begin, max(begin, end), [number]))
+        # Where a tensor lies twice for a while, later uses find the one that stays longer.
+        if known is None or stays[-1].last >= known.last:
+            at[use.tensor] = stays[-1]
     return stays
 
 
