@@ -39,6 +39,8 @@ MOVING = (
     "PadToStatic",
 )
 """Calls that compute nothing."""
+SELECTING = ("TopK", "PartialReduce")
+"""Calls that compare each element of their first operand."""
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,8 @@ class Pricer:
             target = moves.target(node)
             if target in (*moves.MOVING, *moves.ALLOCATES, *moves.PASSES):
                 return 0
+            if target in moves.SELECTING:
+                return array(operand(node, operands, 0)).elements
             if _PRODUCT.search(target) and len(operands) >= 2:
                 return like_product(node, operands)
             self.unknown.append(_stranger(node, operands, f"custom-call {target}".strip()))
@@ -159,7 +161,7 @@ class Pricer:
             if not need or node.opcode in ("parameter", "constant"):
                 continue
             sources = computation.operands(node)
-            out = array(node).elements
+            out, inner = array(node).elements, None
             if node.opcode in ("fusion", "call", "while", "conditional", "async-start"):
                 inner = self.price(node, computation)
                 count, slow = count + inner.flops, slow + inner.slow_bytes
@@ -168,6 +170,10 @@ class Pricer:
             for k, source in enumerate(sources):
                 shape = array(source)
                 wanted = needed(node, need, out, k, shape, sources)
+                if inner is not None and shape.size_bytes:
+                    # A fusion within this one reads no more than it does alone.
+                    read = inner.reads.get((k, 0), 0)
+                    wanted = min(wanted, -(-shape.elements * read // shape.size_bytes))
                 if k == 0 and node.name in updated:
                     at = parameters[through_bitcasts(source, by_name).name]
                     more[at, 0] += updated[node.name]
