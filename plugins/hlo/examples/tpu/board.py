@@ -15,6 +15,7 @@ one to XLA. The first that is asked for is the baseline, XLA's own placement: wh
 import importlib.util
 import json
 import sys
+from pathlib import Path
 
 from egrl_hlo import of_text
 from egrl_hlo.tpu.overrides import options, overrides
@@ -25,7 +26,8 @@ from hwsim.mmap.problem import MmapConfig, MmapProblem
 
 
 def module_of(file):
-    """The Python file of the user."""
+    """The Python file of the user, which imports what lies beside it."""
+    sys.path.insert(0, str(Path(file).resolve().parent))
     spec = importlib.util.spec_from_file_location("step", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
