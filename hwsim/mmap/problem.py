@@ -18,17 +18,18 @@ from hwsim.capabilities import Parts
 from hwsim.mappings import choice_columns
 from hwsim.mmap.chip import Chip, chip_file
 from hwsim.mmap.compiled import PACK_SECONDS, compiled_layout, priced_by_compiler
-from hwsim.mmap.device import CONTENTION_S, RUN_S, WAIT_S, latency_parts_s, latency_s
+from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
 from hwsim.mmap.heuristic.assignment import heuristic_layout
 from hwsim.mmap.judge import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.players import COPY_PRICES, ROOM_PRICES, best_greedy
-from hwsim.mmap.tables import Tables, build_tables
+from hwsim.mmap.shown import sections
+from hwsim.mmap.tables import build_tables
 from hwsim.mmap.terms import InstructionTerms
 from hwsim.problem import About, Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Violation
-from hwsim.sections import Bars, Box, Cell, MemoryMap, MemoryMaps, Section, Table
+from hwsim.sections import Section
 from hwsim.space import Space
 from workloads.errors import InputError, Notice
 from workloads.programs.compiled import Compiled
@@ -342,88 +343,3 @@ def _places(layout: Layout) -> list[dict[str, Any] | None]:
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     places = [{name: value for name, value in zip(columns, row, strict=True) if value >= 0} for row in rows]
     return [place or None for place in places]
-
-
-PARTS = {
-    RUN_S: "instructions alone",
-    CONTENTION_S: "slowed down by copies",
-    WAIT_S: "waiting for copies",
-}
-"""Of a latency, for people."""
-BEST = "the best"
-
-
-def sections(
-    program: Program, tables: Tables, before: Layout, best: Layout, granule_bytes: int, baseline_name: str
-) -> list[Section]:
-    """The layout `before`, of the baseline, and the best one, each as it is simulated."""
-    layouts = {baseline_name: before, BEST: best}
-    parts = {label: latency_parts_s(tables, layout) for label, layout in layouts.items()}
-    less = {name: float(parts[baseline_name][k] - parts[BEST][k]) for k, name in PARTS.items()}
-    most = max(less, key=lambda name: abs(less[name]))
-    way = "less" if less[most] >= 0 else "more"
-    edges = np.concatenate([[0.0], np.cumsum(tables.step["supply_s"])]).tolist()
-    return [
-        Bars(
-            "What the latency consists of",
-            f"The largest change: {most}, {abs(less[most]) * 1e6:,.2f} us {way}.",
-            list(PARTS.values()),
-            {label: [float(found[k]) for k in PARTS] for label, found in parts.items()},
-            "s",
-        ),
-        MemoryMaps(
-            "Fast memory over time",
-            "A box is a tensor in fast memory: how long it stays there, and at which address. The time is that of the"
-            " instructions with all buffers in fast memory.",
-            [
-                MemoryMap(
-                    label, "CMEM", tables.capacity * granule_bytes, edges, _boxes(program, tables, layout)
-                )
-                for label, layout in layouts.items()
-            ],
-            "s",
-            "instruction",
-        ),
-        _buffers(program, tables, before, best, baseline_name),
-    ]
-
-
-def _boxes(program: Program, tables: Tables, layout: Layout) -> list[Box]:
-    boxes = []
-    for b in np.flatnonzero(layout.first >= 0).tolist():
-        copied = layout.copy_first[b] >= 0
-        boxes.append(
-            Box(
-                program.buffer_name(b),
-                ACTIONS[int(layout.action[b])].lower(),
-                int(layout.first[b]),
-                int(layout.last[b]) + 1,
-                int(layout.offset_bytes[b]),
-                int(tables.buffer["size_bytes"][b]),
-                (int(layout.copy_first[b]), int(layout.copy_last[b]) + 1) if copied else None,
-            )
-        )
-    return boxes
-
-
-def _buffers(program: Program, tables: Tables, before: Layout, best: Layout, baseline_name: str) -> Table:
-    columns = [
-        ("buffer", ""), ("size", "B"), (baseline_name, ""), (BEST, ""), ("first step", ""), ("last step", ""),
-        ("address", "B"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for b in np.flatnonzero((before.action >= 0) | (best.action >= 0)).tolist():
-        there = best.first[b] >= 0
-        place = (best.first[b], best.last[b], best.offset_bytes[b])
-        actions = [ACTIONS[int(a)].lower() if a >= 0 else None for a in (before.action[b], best.action[b])]
-        rows.append(
-            [
-                program.buffer_name(b),
-                int(tables.buffer["size_bytes"][b]),
-                *actions,
-                *(int(value) if there else None for value in place),
-            ]
-        )
-    changed = [row[2] != row[3] for row in rows]
-    says = f"{sum(changed):,} of {len(rows):,} buffers are treated otherwise than by {baseline_name}."
-    return Table("Buffers", says, columns, rows, changed)
