@@ -37,7 +37,7 @@ class Resident:
 
     def reads(self, given: Iterable[Any]) -> None:
         """A graph is given these, of which tensors count."""
-        there = {_storage(each) for _, each in held(*self._all())}
+        there = {_storage(each) for _, each in held(*self.functions())}
         self._read |= there & {_storage(part) for each in given for part in _plain(each)}
 
     def unread(self, device: torch.device) -> dict[str, torch.Tensor]:
@@ -45,7 +45,7 @@ class Resident:
 
         Of several functions those are looked at of which something is read: each has a graph of its own otherwise.
         """
-        functions = self._all()
+        functions = self.functions()
         all_held = [[*held(each), *_buckets(each)] for each in functions]
         known = [each for each in all_held if any(_storage(tensor) in self._read for _, tensor in each)]
         found: dict[int, tuple[str, torch.Tensor]] = {}
@@ -54,7 +54,8 @@ class Resident:
                 found.setdefault(_storage(tensor), (name, tensor))
         return _named(found.values())
 
-    def _all(self) -> list[Any]:
+    def functions(self) -> list[Any]:
+        """The functions and modules that are still there."""
         found = [each() if isinstance(each, weakref.ref) else each for each in self._functions]
         return [each for each in found if each is not None]
 
