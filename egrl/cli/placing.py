@@ -178,17 +178,8 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
                 for key in ("scratch_evaluations", "finetuned_evaluations", "saved")
             )
             scratch, finetuned = (f"{row[key]:.4f}" for key in ("scratch", "finetuned"))
-            rows.append(
-                [
-                    called[id(document)],
-                    markdown_text(row["workload"]),
-                    scratch,
-                    before,
-                    finetuned,
-                    after,
-                    saved,
-                ]
-            )
+            name = markdown_text(row["workload"])
+            rows.append([called[id(document)], name, scratch, before, finetuned, after, saved])
         head = ["policy", "workload", "from scratch", "at", "from the policy", "at", "saved"]
         lines += markdown_table(head, rows, left=2)
     return "\n".join(lines) + "\n"
