@@ -267,3 +267,11 @@ def test_damage_of_what_the_compiler_decided_is_refused(change, words):
 def test_what_does_not_fit_the_program_is_refused(compiled, words):
     with pytest.raises(InputError, match=words):
         check(replace(SMALL, compiled=compiled))
+
+
+def test_a_file_of_many_remarks_leaves_some_and_how_many_more():
+    many = tuple(f"remark {i}" for i in range(1_000))
+    assert from_json(to_json(replace(SMALL, remarks=many)), "f").remarks == (
+        *many[:50],
+        "and 950 more remarks",
+    )

@@ -23,6 +23,7 @@ from workloads.json_text import describe, judge, parse_object, read_rows
 from workloads.programs import compiled as compilers
 from workloads.programs.compiled import Compiled, Estimate, Placed
 from workloads.programs.program import Buffer, Instruction, Program, Tensor, check
+from workloads.text import few
 
 KIND = "program"
 VERSION = 1
@@ -98,7 +99,7 @@ def from_document(document: dict[str, Any], where: str) -> Program:
         tuple(Tensor(*row) for row in tensors),
         tuple(Buffer(*row) for row in buffers),
         document.get("source", ""),
-        tuple(remarks),
+        few(remarks),
         _compiled(document, where),
     )
     try:

@@ -1,7 +1,8 @@
 """The TPU compiler as a board: how long XLA's program takes once its placer was told another order of buffers.
 
     egrl run --problem mmap --workload step.hlo --chip tpuv5e --requests 25 \
-        --evaluator "python plugins/hlo/examples/tpu/board.py step.py"
+        --evaluator "python plugins/hlo/examples/tpu/board.py step.py" --set evaluator.timeout_floor_s=900 \
+        --set evaluator.timeout_s=900 --set evaluator.exact=true
 
 `step.py` is yours. It has `lowered()`, which gives `jax.jit(step).lower(…)` for a TPU that is there, or for a
 described one (`jax.experimental.topologies`), and may have `measure(compiled)`, which runs it on a TPU and gives
