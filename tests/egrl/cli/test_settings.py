@@ -60,7 +60,7 @@ def test_settings_are_aligned_for_people(capsys):
     assert main(["list", "settings", "mmap"]) == 0
     first, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith(
-        "problem.literal_copies  false   true | false      if true, the window of a copy must touch"
+        "problem.literal_copies  false     true | false           if true, the window of a copy must touch"
     )
 
 
