@@ -203,11 +203,11 @@ def _anneal(
 ) -> tuple[Mapping16, float, Mapping16, float]:
     """Steps steps[0] .. steps[1] - 1 of an annealing of steps[2]; the best map, its cost, the last map, its cost."""
     levels, ops = len(tables.capacity_bytes), start.shape[1]
-    traffic = np.zeros(levels)
+    traffic, transfers = np.zeros(levels), np.zeros(levels, np.int64)
     usage = np.zeros((levels, ops), np.int64)
     weight_ops = tensors[np.nonzero(tensors[:, 1] == 0)[0], 0]
     current = start.copy()
-    cost = inference_seconds(tables, current[0], traffic, trace)
+    cost = inference_seconds(tables, current[0], traffic, transfers, trace)
     best, best_cost = current.copy(), cost
     begin, end, whole = steps
     for step in range(begin, end):
@@ -218,7 +218,7 @@ def _anneal(
 
         # Only maps that run are measured, and what was measured becomes the state.
         proposal = rectify(tables, proposal)[0]
-        new = inference_seconds(tables, proposal[0], traffic, trace)
+        new = inference_seconds(tables, proposal[0], traffic, transfers, trace)
         # Metropolis: a slower map is taken too, the less likely the slower it is and the colder the walk.
         hot = cost * temperature[0] * (temperature[1] / temperature[0]) ** (step / whole)
         if new <= cost or chance < math.exp((cost - new) / hot):

@@ -85,8 +85,9 @@ def identity(workload: Workload, chip: Chip) -> str:
 def digest(tables: Tables) -> str:
     """`identity` of tables that are there already."""
     found = hashlib.sha256(f"simulator {SIMULATOR_VERSION}".encode())
-    # Without traffic factors these two say nothing new, and digests stay what they were before there were factors.
-    same = {"written_bytes": tables.activation_bytes, "pass_bytes": tables.passes}
+    # At their defaults these say nothing new, and digests stay what they were before chip files had them.
+    same: dict[str, Any] = {"written_bytes": tables.activation_bytes, "pass_bytes": tables.passes}
+    same |= {"access_s": np.zeros(len(tables.access_s)), "serial": 0.0, "shared": 0.0}
     for name, value in tables._replace(sigma=0.0)._asdict().items():
         if name in same and np.array_equal(value, same[name]):
             continue

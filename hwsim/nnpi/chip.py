@@ -20,6 +20,8 @@ from workloads.workload import KINDS
 KIND, VERSION = "chip", 1
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=1e3, allow_inf_nan=False)]
+Start = Annotated[float, Field(strict=True, ge=0, le=1e3, allow_inf_nan=False)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Width = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
 Sigma = Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)]
 Factor = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
@@ -34,12 +36,14 @@ class Memory:
 
     Attributes:
         reserved_bytes: bytes at its end that the runtime keeps for itself: no tensor may lie there.
+        access_s: seconds to start a transfer, of each tensor that an op reads from it or writes to it.
     """
 
     name: Name
     capacity_bytes: Count
     bandwidth_Bps: Rate
     reserved_bytes: Part = 0
+    access_s: Start = 0.0
 
     @model_validator(mode="after")
     def _has_room(self) -> Memory:
@@ -96,6 +100,20 @@ class Prefetch:
 
 
 @dataclass(frozen=True, config=_CONFIG)
+class Waiting:
+    """What of an op does not run at the same time. At 0 everything does, at 1 nothing.
+
+    Attributes:
+        serial: share of the shorter of computing and transfers that waits for the longer.
+        shared: share of the transfers of all other memories that waits for the longest: 1 is one DMA channel, or one
+            port, for all.
+    """
+
+    serial: Share = 0.0
+    shared: Share = 0.0
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class Noise:
     """Standard deviation of the logarithm of a measured latency."""
 
@@ -148,6 +166,7 @@ class Chip:
     prefetch: Prefetch
     noise: Noise
     effects: Effects
+    waiting: Waiting = field(default_factory=Waiting)
     factors: Factors = field(default_factory=Factors)
     prediction: Prediction = field(default_factory=dict)
 
@@ -246,6 +265,11 @@ _EFFECTS = {
     "noise": "measurements vary by noise.sigma",
 }
 
+_WAITING = {
+    "serial": "of the shorter of computing and transfers",
+    "shared": "of the transfers of other memories; 1: one DMA channel for all",
+}
+
 _FACTORS = {
     "compute": "On the compute time of every op of a kind; 1 where a kind is not named.",
     "traffic": "On the bytes that reads and writes of its tensors move; what they hold of a memory stays.",
@@ -285,6 +309,7 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
                 "of these, what the runtime keeps for itself",
             ),
             line(f"{of}.bandwidth_Bps", rate, "bytes a second, reads and writes together"),
+            line(f"{of}.access_s", repr(memory.access_s), "seconds to start each transfer of an op"),
             "",
         ]
     lines += ["[compute]"]
@@ -317,6 +342,8 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
     lines += [
         line(f"effects.{key}", str(getattr(chip.effects, key)).lower(), why) for key, why in _EFFECTS.items()
     ]
+    lines += ["", "# What of an op does not run at the same time: 0 all does, 1 nothing.", "[waiting]"]
+    lines += [line(f"waiting.{key}", repr(getattr(chip.waiting, key)), why) for key, why in _WAITING.items()]
     lines += _factors(chip, given)
     return "\n".join(lines) + "\n"
 

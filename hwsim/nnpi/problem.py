@@ -338,9 +338,9 @@ class NnpiProblem:
     @property
     def describable(self) -> Sequence[str]:
         """The effects that a chip file can have."""
-        from hwsim.nnpi.family.terms import DESCRIBABLE
+        from hwsim.nnpi.family.terms import EFFECTS
 
-        return DESCRIBABLE
+        return EFFECTS
 
     def described(
         self, estimates: Mapping[str, Estimate], effects: Effects, name: str

@@ -61,7 +61,9 @@ class Tables(NamedTuple):
         mac_s, dsp_s: float64 [N]; compute_s: float64 [N], their maximum, or the measured time instead.
         measured: bool [N].
         capacity_bytes: int64 [L], without what is reserved; bandwidth_Bps, inverse_bandwidth: float64 [L].
+        access_s: float64 [L], to start a transfer of one tensor.
         launch_s, sigma: 0 if the effect is off.
+        serial, shared: shares of an op that wait, see `hwsim.nnpi.chip.Waiting`.
         into, via: positions of memories.
         cross, prefetch, contention, moves: switches.
     """
@@ -88,8 +90,11 @@ class Tables(NamedTuple):
     capacity_bytes: Ints
     bandwidth_Bps: Floats
     inverse_bandwidth: Floats
+    access_s: Floats
     launch_s: float
     sigma: float
+    serial: float
+    shared: float
     into: int
     via: int
     cross: bool
@@ -155,8 +160,11 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
         capacity_bytes=np.array([memory.available_bytes for memory in chip.memories], np.int64),
         bandwidth_Bps=bandwidth,
         inverse_bandwidth=1.0 / bandwidth,
+        access_s=np.array([memory.access_s for memory in chip.memories], np.float64),
         launch_s=chip.overhead.launch_s if effects.overhead else 0.0,
         sigma=chip.noise.sigma if effects.noise else 0.0,
+        serial=chip.waiting.serial,
+        shared=chip.waiting.shared,
         into=names.index(chip.prefetch.into),
         via=names.index(chip.prefetch.via),
         cross=effects.cross,
