@@ -81,6 +81,7 @@ def workloads(draw: st.DrawFn, max_ops: int = 10) -> Workload:
                 vector_ops=draw(mostly(0 if i else 1, 100, 1000, 10_000)),
                 is_output=draw(st.booleans()),
                 latency_s=draw(LATENCY),
+                steps=draw(mostly(1, 1, 7)),
             )
         )
     return Workload("drawn", tuple(ops), ElementBytes(draw(WIDTH), draw(WIDTH)))

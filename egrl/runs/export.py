@@ -75,12 +75,11 @@ def _imported(problem: Problem, file: str, dimensions: Mapping[str, int], fuse: 
     from workloads.importers.read import read
 
     own = _workload_of(problem)
-    imported = read(file, dimensions, None, fuse, allow_unknown=True)
+    once = all(op.steps == 1 for op in own)  # as `egrl import --weights-once` has it
+    imported = read(file, dimensions, None, fuse, True, once)
     widths = own.element_bytes
     if widths != imported.workload.element_bytes and widths.weight == widths.activation:
-        imported = read(
-            file, dimensions, widths.weight, fuse, allow_unknown=True
-        )  # as `egrl import --bytes` has it
+        imported = read(file, dimensions, widths.weight, fuse, True, once)  # as `egrl import --bytes` has it
     if other := first_difference(own, imported.workload):
         raise InputError(f"--model {file}: expected the model that the run's workload was made of: {other}")
     return imported

@@ -87,7 +87,12 @@ def digest(tables: Tables) -> str:
     found = hashlib.sha256(f"simulator {SIMULATOR_VERSION}".encode())
     # At their defaults these say nothing new, and digests stay what they were before chip files had them.
     same: dict[str, Any] = {"written_bytes": tables.activation_bytes, "pass_bytes": tables.passes}
-    same |= {"access_s": np.zeros(len(tables.access_s)), "serial": 0.0, "shared": 0.0}
+    same |= {
+        "access_s": np.zeros(len(tables.access_s)),
+        "serial": 0.0,
+        "shared": 0.0,
+        "steps": np.ones(len(tables.steps)),
+    }
     for name, value in tables._replace(sigma=0.0)._asdict().items():
         if name in same and np.array_equal(value, same[name]):
             continue

@@ -146,7 +146,8 @@ def inference_seconds(
                 position += weight_bytes[i]
                 fetched = max(position, fetched)
             traffic[weight] += from_home
-            transfers[weight] += tables.weight_read_bytes[i] > 0
+            if tables.weight_read_bytes[i] > 0:
+                transfers[weight] += tables.steps[i]
 
         stays = 0
         for e in range(tables.edge_start[i], tables.edge_start[i + 1]):

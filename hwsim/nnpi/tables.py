@@ -51,6 +51,7 @@ class Tables(NamedTuple):
         weight_bytes, activation_bytes: int64 [N], held; 0 = dead decision.
         weight_read_bytes, written_bytes, external_bytes: int64 [N], moved an inference: the chip's traffic factors on
             all but the last.
+        steps: int64 [N], how often an inference reads the weight or rows of it.
         passes: int64 [N], how many whole times an inference reads the weight; 0 if only rows are gathered.
         pass_bytes: float64 [N], bytes that those passes move for each byte of the weight: passes * traffic factor.
         is_output, rearranges: bool [N].
@@ -73,6 +74,7 @@ class Tables(NamedTuple):
     weight_read_bytes: Ints
     written_bytes: Ints
     external_bytes: Ints
+    steps: Ints
     passes: Ints
     pass_bytes: Floats
     is_output: Bools
@@ -125,33 +127,35 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
     activation_scale = _scale(chip.element_bytes.activation, workload.element_bytes.activation)
     held = _rescale([op.weight_bytes for op in workload], weight_scale)
     read = [op.weight_read_bytes if op.weight_bytes else 0 for op in workload]
-    passes = _rescale(read, weight_scale) // np.maximum(held, 1)
+    steps = [op.steps if op.weight_bytes else 1 for op in workload]
+    passes = _rescale(read, weight_scale) // np.maximum(held, 1) * np.array(steps)
     of_traffic = [chip.factors.traffic.get(op.kind, 1.0) for op in workload]
     edges = workload.edges()
     last_use = last_consumer(workload)
     activation = _rescale([op.output_bytes for op in workload], activation_scale)
     dying = np.array([i for i in np.argsort(last_use, kind="stable") if activation[i] > 0], np.int64)
-    steps = np.arange(len(workload) + 1)
+    bounds = np.arange(len(workload) + 1)
     mac_s, dsp_s = _engine_seconds(workload, chip)
     bandwidth = np.array([memory.bandwidth_Bps for memory in chip.memories], np.float64)
     names, effects = chip.memory_names, chip.effects
     tables = Tables(
         weight_bytes=held,
         activation_bytes=activation,
-        weight_read_bytes=_rescale(read, weight_scale, of_traffic),
+        weight_read_bytes=_rescale(read, weight_scale, of_traffic, steps),
         written_bytes=_rescale([op.output_bytes for op in workload], activation_scale, of_traffic),
         external_bytes=_rescale([op.external_bytes for op in workload], activation_scale),
+        steps=np.array(steps, np.int64),
         passes=passes,
         pass_bytes=np.multiply(passes, of_traffic, dtype=np.float64),
         is_output=np.array([op.is_output for op in workload], np.bool_),
         rearranges=np.array([op.kind in REARRANGING for op in workload], np.bool_),
-        edge_start=np.searchsorted([consumer for _, consumer, _ in edges], steps).astype(np.int64),
+        edge_start=np.searchsorted([consumer for _, consumer, _ in edges], bounds).astype(np.int64),
         edge_source=np.array([source for source, _, _ in edges], np.int64),
         edge_bytes=_rescale(
             [size for _, _, size in edges], activation_scale, [of_traffic[source] for source, _, _ in edges]
         ),
         last_use=last_use,
-        free_start=np.searchsorted(last_use[dying], steps).astype(np.int64),
+        free_start=np.searchsorted(last_use[dying], bounds).astype(np.int64),
         free_op=dying,
         mac_s=mac_s,
         dsp_s=dsp_s,
@@ -216,13 +220,18 @@ def _scale(chip: float, workload: float) -> Fraction:
     return Fraction(chip) / Fraction(workload)
 
 
-def _rescale(sizes: list[int], scale: Fraction, factors: list[float] | None = None) -> Ints:
-    """Sizes at the chip's width times their factors, rounded up. InputError if sums of them could overflow."""
+def _rescale(
+    sizes: list[int], scale: Fraction, factors: list[float] | None = None, times: list[int] | None = None
+) -> Ints:
+    """Sizes at the chip's width times their factors, rounded up, so many times each. InputError if sums of them could
+    overflow."""
     if factors is None:
         found = [_up_by(size, scale) for size in sizes]
     else:
         by = {factor: scale * Fraction(factor) for factor in set(factors)}
         found = [_up_by(size, by[factor]) for size, factor in zip(sizes, factors, strict=True)]
+    if times is not None:
+        found = [size * count for size, count in zip(found, times, strict=True)]
     if sum(found) >= MOST_BYTES:
         raise InputError(
             f"element_bytes: expected tensors of less than {MOST_BYTES:,} bytes in all at the chip's widths,"

@@ -68,7 +68,9 @@ def scope(tables: Tables, op: int) -> Scope:
     tensors: dict[tuple[int, int], int] = {}
     transfers: dict[tuple[int, int], int] = {}
     if tables.weight_bytes[op] > 0:
-        tensors[op, WEIGHT], transfers[op, WEIGHT] = 0, int(tables.weight_read_bytes[op] > 0)
+        tensors[op, WEIGHT], transfers[op, WEIGHT] = 0, 0
+        if tables.weight_read_bytes[op] > 0:
+            transfers[op, WEIGHT] = int(tables.steps[op])
     if tables.activation_bytes[op] > 0:
         tensors[op, ACTIVATION], transfers[op, ACTIVATION] = 0, 1
     for e in range(tables.edge_start[op], tables.edge_start[op + 1]):

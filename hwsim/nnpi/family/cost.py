@@ -148,7 +148,8 @@ def seconds(
                 position += weight_bytes[i]
                 fetched = max(position, fetched)
             traffic[weight] += from_home * weight_factor[i]
-            accesses[weight] += tables.weight_read_bytes[i] > 0
+            if tables.weight_read_bytes[i] > 0:
+                accesses[weight] += tables.steps[i]
             total_s += residual_s[i, 0, weight]
 
         # Inputs and output. With `moves`, an op that only rearranges bytes moves no input out of its output's memory.

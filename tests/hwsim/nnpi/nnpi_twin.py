@@ -73,7 +73,7 @@ class Twin:
 
     def read_size(self, op: Op) -> int:
         ratio = Fraction(self.chip.element_bytes.weight) / Fraction(self.workload.element_bytes.weight)
-        return math.ceil(op.weight_read_bytes * ratio * self.traffic_factor(op))
+        return op.steps * math.ceil(op.weight_read_bytes * ratio * self.traffic_factor(op))
 
     def moved_activation(self, producer: Op, size: int) -> int:
         ratio = Fraction(self.chip.element_bytes.activation) / Fraction(
@@ -160,11 +160,11 @@ class Twin:
             weight, home = mapping[i]
             ready = sum(b for j, b in buffer if j == i)
             if weight >= 0:
-                passes = self.weight_size(op.weight_read_bytes) // self.weights[i].size
+                passes = self.weight_size(op.weight_read_bytes) // self.weights[i].size * op.steps
                 from_buffer = ready * (passes * float(self.traffic_factor(op)))
                 traffic[into] += from_buffer
                 traffic[weight] += self.read_size(op) - from_buffer
-                started[weight] += 1 if op.weight_read_bytes else 0
+                started[weight] += op.steps if op.weight_read_bytes else 0
             write = self.moved_activation(op, op.output_bytes)
             for e in op.inputs:
                 producer = self.position[e.source]
