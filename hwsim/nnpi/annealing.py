@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.keys import uniform
 from hwsim.nnpi.latency import Trace, inference_seconds, trace_latency
-from hwsim.nnpi.tables import Tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import Tables, decisions
 from hwsim.order_moves import PAIR, move_in_order
 from hwsim.problem import Mapping16
 
@@ -268,7 +269,7 @@ def anneal(
     until = math.inf if seconds is None else time.monotonic() + seconds
     best = rectify(tables, np.ascontiguousarray(mapping)[None])[0]
     best_s = trace_latency(tables, best[0])[0]
-    tensors = np.argwhere(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1) > 0)
+    tensors = decisions(tables)
     if not len(tensors):
         return best[0], best_s
     for run in range(restarts):

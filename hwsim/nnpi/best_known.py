@@ -25,7 +25,8 @@ import numpy as np
 
 from hwsim.nnpi.chip import Chip
 from hwsim.nnpi.latency import SIMULATOR_VERSION, trace_latency
-from hwsim.nnpi.tables import Tables, build_tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Bound, Mapping16
 from workloads.errors import InputError
 from workloads.files import read_text, replace_file
@@ -95,6 +96,8 @@ def digest(tables: Tables) -> str:
     }
     for name, value in tables._replace(sigma=0.0)._asdict().items():
         if name in same and np.array_equal(value, same[name]):
+            continue
+        if name.startswith("unit_") and not len(tables.unit_op):
             continue
         array = np.ascontiguousarray(value)
         little = array.astype(array.dtype.newbyteorder("<"))

@@ -5,6 +5,7 @@ A chip file is TOML with the tables of `Chip`'s fields; `chips/nnpi.toml` is the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated
@@ -156,7 +157,10 @@ class Factors:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Chip:
-    """A chip. It has 2 to 8 `memories`, slowest first; choice number m of a mapping is memories[m]."""
+    """A chip. It has 2 to 8 `memories`, slowest first; choice number m of a mapping is memories[m].
+
+    `pins` are of tensors of any network on it (`hwsim.pins`): WHAT -> WHERE.
+    """
 
     name: Name
     memories: Annotated[tuple[Memory, ...], Field(min_length=2, max_length=8)]
@@ -168,6 +172,7 @@ class Chip:
     effects: Effects
     waiting: Waiting = field(default_factory=Waiting)
     factors: Factors = field(default_factory=Factors)
+    pins: Mapping[str, str | int] = field(default_factory=dict)
     prediction: Prediction = field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -345,6 +350,9 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
     lines += ["", "# What of an op does not run at the same time: 0 all does, 1 nothing.", "[waiting]"]
     lines += [line(f"waiting.{key}", repr(getattr(chip.waiting, key)), why) for key, why in _WAITING.items()]
     lines += _factors(chip, given)
+    if chip.pins:
+        lines += ["", "# Tensors that stay where they are, and bytes that stay free.", "[pins]"]
+        lines += [_line(json.dumps(what), json.dumps(where), "") for what, where in chip.pins.items()]
     return "\n".join(lines) + "\n"
 
 

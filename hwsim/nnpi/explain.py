@@ -2,7 +2,7 @@
 
 The content of each memory while each op of an inference runs, and the tensors that can be given an address.
 
-Source: the liveness that `hwsim/nnpi/tables.py` places by: a weight is held during the whole inference, an
+Source: the liveness that `hwsim/nnpi/rectify.py` places by: a weight is held during the whole inference, an
 activation from its op to its last consumer (closed). `occupancy` is the sum of the bytes of `lifetimes`.
 
 Deviations: what the DMA prefetches into free room is not counted, because the compiler does not place it; bytes are

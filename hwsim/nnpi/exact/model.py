@@ -32,7 +32,7 @@ from hwsim.nnpi.exact.columns import (
     streams,
     watched,
 )
-from hwsim.nnpi.tables import Tables
+from hwsim.nnpi.tables import Tables, units
 from hwsim.problem import Floats, Mapping16
 
 
@@ -159,12 +159,21 @@ class _Writer:
         return Model(self.draft.finish(), self.scale, self.first, self.levels)
 
     def _add_placements(self) -> None:
-        """One binary a tensor and memory; a tensor lies in one, and never where it alone would not fit."""
+        """One binary a tensor and memory; a tensor lies in one, and never where it alone would not fit, or where a pin
+        forbids it; tensors of a unit lie in the same."""
+        pinned = {tensor: memory for memory, tensors in units(self.tables) for tensor in tensors}
         for i, head in zip(*np.nonzero(self.sizes), strict=True):
             fits = self.sizes[i, head] <= self.tables.capacity_bytes
             fits[0] = True
+            if (memory := pinned.get((int(i), int(head)), -1)) >= 0:
+                fits = np.arange(self.levels) == memory
             at = self.first[i, head] = self.draft.add(fits, integer=True)
             self.draft.row_of(np.arange(at, at + self.levels), np.ones(self.levels), 1.0, 1.0)
+        for memory, ((op, head), *others) in units(self.tables):
+            for other in others if memory < 0 else ():
+                for m in range(1, self.levels):
+                    here, there = int(self.first[op, head]) + m, int(self.first[other]) + m
+                    self.draft.row({here: 1.0, there: -1.0}, 0.0, 0.0)
 
     def _add_columns(self, of: Scope) -> Terms:
         """Columns of one op, tied to the placements of its tensors; the bytes it needs prefetched."""
