@@ -209,11 +209,13 @@ def run_or_flags(
         return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
     if flags["--workload"] is None:
         raise InputError(f"{command_name}: expected a run folder or --workload, found neither")
-    from egrl.problems import build_problem
+    from egrl.measure.apart import sheltered
+    from egrl.problems import KIND, build_problem
 
-    subject = build_problem(
-        flags["--problem"] or "nnpi", flags["--workload"], flags["--chip"] or "", settings, baseline
-    )
+    name = flags["--problem"] or "nnpi"
+    subject = build_problem(name, flags["--workload"], flags["--chip"] or "", settings, baseline)
+    if KIND.refers(name):
+        subject = sheltered(subject)  # the user's own code, of which a mapping may end the process
     mapping = flags["--mapping"] or "compiler"
     chosen = mapping_of(mapping, subject)
     return subject, chosen, start_word(subject.about.baseline_name, mapping)
