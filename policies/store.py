@@ -29,7 +29,7 @@ from safetensors.numpy import load, save
 
 from policies.graph_unet import GraphUNet
 from policies.graphsage import GraphSage, GraphSageConfig
-from policies.network import GRAPH_UNET, NetworkConfig, refers, saved_settings
+from policies.network import GRAPH_UNET, LINEAR, NetworkConfig, refers, saved_settings
 from policies.pyg import PygActor, make_actor
 from policies.ranker import Rankers
 from policies.shipped import FIELD, metadata_of
@@ -103,6 +103,8 @@ def check_network(policy: StoredPolicy, kind: str, config: Mapping[str, Any], wh
     given = policy.metadata["config"]
     if "name" in config:
         given = {"name": GRAPH_UNET, **given}
+    if config.get("name") == given.get("name") == LINEAR:
+        return  # the other settings are those of networks over the graph
     for name in sorted({*config, *given}, key=lambda name: (name != "name", name)):
         if config.get(name) != given.get(name):
             raise InputError(

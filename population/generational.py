@@ -128,10 +128,10 @@ class Generational(Population):
     def _migrate(self, results: Results) -> None:
         """Line 32: put the learner into the weakest slot that it may take."""
         slot = weakest_network(self.members, self.elites, {m.id: m.score for m in results.measured})
-        if results.learner is None or slot is None:
+        if results.migrant is None or slot is None:
             return
         self.offered += 1
-        self._adopt(Child(Network(results.learner.copy()), (), "learner"))
+        self._adopt(Child(Network(results.migrant.weights.copy()), (), "learner"))
         self.members[slot] = self.members.pop()
 
     def _count_migrants(self, ranked: Sequence[Individual]) -> None:

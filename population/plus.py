@@ -10,14 +10,14 @@ compete with their parents, so that no evaluation goes to a policy twice. Operat
     lines 11-17 crossover of networks; seeding: every mapping that ran,   `_network`, `_keep`
                whoever proposed it, is a chromosome that may have children
     lines 18-20 mutation                                                  `_network`, `_chromosomes`
-    line 32    the learner takes the slot of one child                    `_networks`
+    line 32    the learner is one of the networks, with its own fitness   `_keep`, `_migrant`
 
 Deviations:
 - A child of a chromosome is read when it is made: where what runs is known beforehand, it is no mapping that ran. If a
   learner has a critic, that chooses among `CANDIDATES` times as many children.
-- The learner is offered every `MIGRATION` generations, each a round of the search. It is accepted if it is one of the
-  best networks once measured. Its own mapping was one of its rollouts: as every network whose mapping ran before, it
-  is placed with a little noise.
+- The learner is offered every `MIGRATION` generations, each a round of the search, and accepted if it is one of the
+  best networks. Its own mapping ran as a rollout, so that its fitness is known and no member is measured for it; where
+  that did not run, it takes the slot of one child.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from population.genome import Boltzmann, Child, Individual, Network, members_fro
 from population.known import digest
 from population.moves import Moves
 from population.operators import Operators, varied
-from population.population import Floats, Population, Results
+from population.population import Floats, Migrant, Population, Results
 from population.variation import cross_network, mutate_network, step_along
 
 PARENTS = 20
@@ -114,6 +114,7 @@ class Plus(Population):
         if results.ran is None or len(results.ran) != len(results.measured):
             raise ValueError("ran: expected what ran for every member, received none or fewer")
         networks = [m for m in results.measured if isinstance(m.genome, Network) and np.isfinite(m.score)]
+        networks += self._migrant(results.migrant)
         # Stable: of equal networks the older ones stay.
         self.networks = sorted([*self.networks, *networks], key=lambda m: -m.score)[:PARENTS]
         kept = {id(m) for m in self.networks}
@@ -127,6 +128,18 @@ class Plus(Population):
         self.known.add(immigrant.ran for immigrant in results.immigrants)
         self.chromosomes = survivors([*self.chromosomes, *arrivals], PARENTS)
 
+    def _migrant(self, migrant: Migrant | None) -> list[Individual]:
+        """The learner as a network, if it is its turn, its fitness is known, and it is none of the networks yet."""
+        if migrant is None or migrant.fitness is None or self.generation % MIGRATION != 0:
+            return []
+        genomes = [m.genome for m in self.networks]
+        if any(isinstance(g, Network) and np.array_equal(g.weights, migrant.weights) for g in genomes):
+            return []
+        self.offered += 1
+        self._next_id += 1
+        joined = Individual(Network(migrant.weights.copy()), self._next_id - 1, (), "learner")
+        return [joined.with_fitness(migrant.fitness)]
+
     def _anchored(self, individual: Individual, ran: NDArray[np.int16]) -> Individual:
         """What ran of an individual as a chromosome, with its own temperatures if it was one."""
         genome = individual.genome
@@ -137,10 +150,10 @@ class Plus(Population):
     # ---- lines 10 to 14, 18 to 20 and 32: networks
 
     def _networks(self, slots: int, results: Results, rng: np.random.Generator) -> list[Child]:
-        """Children of the best networks; every few generations the learner takes the place of one."""
-        children = []
-        if slots and results.learner is not None and self.generation % MIGRATION == 0:
-            children.append(Child(Network(results.learner.copy()), (), "learner"))
+        """Children of the best networks; every few generations one is the learner, if it was not measured."""
+        children, migrant = [], results.migrant
+        if slots and migrant is not None and migrant.fitness is None and self.generation % MIGRATION == 0:
+            children.append(Child(Network(migrant.weights.copy()), (), "learner"))
             self.offered += 1
         if not self.networks:
             return children + [

@@ -45,6 +45,14 @@ class Immigrant:
     fitness: float
 
 
+@dataclass(frozen=True)
+class Migrant:
+    """A learner's weights float32 [P] as a network, and what its own mapping was worth; None if that never ran."""
+
+    weights: Floats
+    fitness: float | None = None
+
+
 Judge = Callable[[NDArray[np.int16]], NDArray[np.float64]]
 """What a critic says of mappings int16 [K, N, H], float64 [K]: the less, the better."""
 
@@ -57,7 +65,7 @@ class Results:
         measured: its members, with their fitness.
         ran: int16 [M, N, H], what ran for each, or None.
         immigrants: mappings that ran beside the population.
-        learner: float32 [P], the weights of the learner that joins, or None.
+        migrant: the learner that may join, or None.
         observation: in which a network's posterior is taken, or None.
         judge: a critic that chooses among children, or None.
     """
@@ -65,7 +73,7 @@ class Results:
     measured: list[Individual]
     ran: NDArray[np.int16] | None
     immigrants: Sequence[Immigrant]
-    learner: Floats | None
+    migrant: Migrant | None
     observation: Observation | None
     judge: Judge | None = None
 
@@ -142,7 +150,7 @@ class Population(ABC):
     def tell(
         self,
         fitness: NDArray[np.floating[Any]],
-        learner: Floats | None,
+        migrant: Migrant | None,
         rng: np.random.Generator,
         *,
         observation: Observation | None = None,
@@ -157,11 +165,11 @@ class Population(ABC):
         """
         if np.shape(fitness) != (len(self),):
             raise ValueError(f"fitness: expected shape [{len(self)}], received {list(np.shape(fitness))}")
-        if learner is not None:
-            self.policies.check(Network(learner))
+        if migrant is not None:
+            self.policies.check(Network(migrant.weights))
         measured = [m.with_fitness(float(f)) for m, f in zip(self.members, fitness, strict=True)]
         self.generation += 1
-        self._breed(Results(measured, ran, immigrants, learner, observation, judge), rng)
+        self._breed(Results(measured, ran, immigrants, migrant, observation, judge), rng)
 
     @abstractmethod
     def _breed(self, results: Results, rng: np.random.Generator) -> None:

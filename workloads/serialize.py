@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from workloads.errors import InputError
 from workloads.json_text import describe, parse_document
+from workloads.text import few
 from workloads.workload import MAX_OPS, Edge, ElementBytes, Gemm, Op, Workload, check
 
 KIND = "workload"
@@ -103,7 +104,9 @@ def from_json(text: str, where: str) -> Workload:
     except ValidationError as error:
         raise InputError(f"{where}: {_first_fault(error)}") from None
     try:
-        return check(Workload(parsed.name, parsed.ops, parsed.element_bytes, parsed.source, parsed.remarks))
+        return check(
+            Workload(parsed.name, parsed.ops, parsed.element_bytes, parsed.source, few(parsed.remarks))
+        )
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 

@@ -90,6 +90,14 @@ def optional(value: float | None, form: str = "") -> str:
     return UNKNOWN if value is None else format(value, form)
 
 
+_MARKUP = re.compile(r"[\\`*<>|\[\]&~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+
+
+def markdown_text(text: str) -> str:
+    """The text, such as a name of a user's, for Markdown and its tables: nothing in it is markup."""
+    return _MARKUP.sub(r"\\\g<0>", text)
+
+
 def table_row(cells: Iterable[object]) -> str:
     """One line of a Markdown table."""
     return f"| {' | '.join(map(str, cells))} |"
@@ -181,6 +189,17 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+MOST_REMARKS = 50
+"""Remarks that a workload or a program keeps."""
+
+
+def few(remarks: Sequence[str]) -> tuple[str, ...]:
+    """The first `MOST_REMARKS`, and where there are more, a line that counts them."""
+    if len(remarks) <= MOST_REMARKS + 1:
+        return tuple(remarks)
+    return *remarks[:MOST_REMARKS], f"and {len(remarks) - MOST_REMARKS:,} more remarks"
 
 
 ALIKE = 0.6

@@ -138,13 +138,13 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
     """
     from analysis.transfer import geometric_mean
     from egrl.runs.text import baseline_text
-    from workloads.text import optional
+    from workloads.text import markdown_text, optional
     from workloads.text import table as markdown_table
 
-    names = [target["workload"] for target in documents[0]["targets"]]
-    labels = [document["policies"] for document in documents]
+    names = [markdown_text(target["workload"]) for target in documents[0]["targets"]]
+    labels = [markdown_text(document["policies"]) for document in documents]
     called = {
-        id(document): label if labels.count(label) == 1 else f"{label} ({document['folder']})"
+        id(document): label if labels.count(label) == 1 else f"{label} ({markdown_text(document['folder'])})"
         for document, label in zip(documents, labels, strict=True)
     }
     rows = []
@@ -178,7 +178,8 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
                 for key in ("scratch_evaluations", "finetuned_evaluations", "saved")
             )
             scratch, finetuned = (f"{row[key]:.4f}" for key in ("scratch", "finetuned"))
-            rows.append([called[id(document)], row["workload"], scratch, before, finetuned, after, saved])
+            name = markdown_text(row["workload"])
+            rows.append([called[id(document)], name, scratch, before, finetuned, after, saved])
         head = ["policy", "workload", "from scratch", "at", "from the policy", "at", "saved"]
         lines += markdown_table(head, rows, left=2)
     return "\n".join(lines) + "\n"

@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.intervals import Interval, interval_of
 from egrl.runs.text import about_of, baseline_text, cost_text, start_word
-from workloads.text import UNKNOWN, optional, table
+from workloads.text import UNKNOWN, markdown_text, optional, table
 
 REFERENCE = "egrl"
 
@@ -190,10 +190,10 @@ def markdown(document: Mapping[str, Any]) -> str:
     """The document of comparison.json for people: one table per workload."""
     lines: list[str] = []
     for entry in document["workloads"]:
-        lines += [f"## {entry['workload']} on {entry['chip']}", ""]
+        lines += [f"## {markdown_text(entry['workload'])} on {markdown_text(entry['chip'])}", ""]
         lines += [_setting_line(document, entry), ""]
         lines += _tables(entry)
-        lines += [f"- {failure}" for failure in entry["failed"]]
+        lines += [f"- {markdown_text(failure)}" for failure in entry["failed"]]
         lines += [""] if entry["failed"] else []
     return "\n".join(lines).rstrip() + "\n"
 

@@ -43,10 +43,7 @@ class ExactConfig:
         float | None,
         Gt(0),
         Le(1e6),
-        Doc(
-            "time limit of the solve; the bound reached by then counts. Default: 60, or the run's --seconds"
-            " where the model is solved in steps"
-        ),
+        Doc("time limit of the solve; the bound reached by then counts. Default: the run's --seconds, or 60"),
     ] = None
     threads: Annotated[int, Ge(1), Le(1024), Doc("threads of a solve that goes on little by little")] = 2
 
@@ -58,19 +55,20 @@ class Exact(Method):
 
     def __init__(self, context: Context, config: ExactConfig) -> None:
         self._context = context
-        self._limit_s = config.seconds or SECONDS
+        self._limit_s = config.seconds or context.seconds or SECONDS
         self.phase = f"solving the model, {self._limit_s:g} s at most"
         self._metrics: dict[str, float] | None = None
+        self._solved_s = 0.0
 
     def ask(self) -> Proposals | None:
-        """The solution, once."""
-        if self._metrics is not None:
+        """The solution; once more in a run that goes on with more seconds, if it was the limit that ended the solve."""
+        if self._limit_s <= self._solved_s:
             return None
         problem = self._context.problems[0]
         assert isinstance(problem, HasModel)
         with self._context.model_use.timed():
             solution = problem.solve(self._limit_s, self._context.seed)
-        self.phase = ""
+        self.phase, self._solved_s = "", math.inf if solution.complete else self._limit_s
         self._metrics = {"model_bound": solution.bound.cost, "model_cost": solution.cost}
         return proposals(solution.mapping[None], SOURCE)
 
@@ -80,11 +78,11 @@ class Exact(Method):
 
     def state_dict(self) -> dict[str, Any]:
         """What was solved."""
-        return {"metrics": self._metrics}
+        return {"metrics": self._metrics, "solved_s": self._solved_s}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self._metrics = state["metrics"]
+        self._metrics, self._solved_s = state["metrics"], state.get("solved_s", math.inf)
 
 
 @dataclass

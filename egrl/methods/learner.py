@@ -17,8 +17,7 @@ from egrl.methods.manager import RoundShare
 from hwsim.problem import Evaluation
 
 if TYPE_CHECKING:
-    from policies.weight_vector import Weights
-    from population.population import Judge
+    from population.population import Judge, Migrant
 
 
 class Learner(Method):
@@ -43,8 +42,8 @@ class Learner(Method):
         """The results of its own batch: by default as anybody else's."""
         self.observe(proposals, evaluation)
 
-    def migrant(self) -> Weights | None:
-        """Line 32 of Algorithm 2: weights float32 [P] for a network of the population; None if it has none."""
+    def migrant(self) -> Migrant | None:
+        """Line 32 of Algorithm 2: weights for a network of the population; None if it has none."""
         return None
 
     @property

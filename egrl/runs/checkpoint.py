@@ -21,7 +21,7 @@ from workloads.errors import InputError
 from workloads.files import read_bytes
 
 KIND = "checkpoint"
-VERSION = 8
+VERSION = 9
 KEPT = 2
 _FIELD = "egrl_checkpoint"
 _NAME = re.compile(r"generation-(\d{8})\.safetensors")

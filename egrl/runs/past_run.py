@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from egrl.problems import KIND, build_problem, find_problem, with_baseline_of
 from egrl.runs import chunks, config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
-from egrl.runs.folder import METRICS
+from egrl.runs.folder import METRICS, SUMMARY
 from egrl.runs.summary import read_summary
 from egrl.runs.text import (
     TABLE,
@@ -48,6 +49,9 @@ SCALED = "speedups_scaled"
 """Key of a summary whose speedups are over another baseline than the run's: what those of its files are times."""
 MADE_OVER = "made_over"
 """Key of such a summary: what the run's own baseline is called."""
+
+SAME = 1e-6
+"""How much two costs of one mapping may differ by rounding, relative."""
 
 
 def with_own_inputs(options: RunOptions, folder: Path) -> RunOptions:
@@ -214,11 +218,28 @@ class PastRun:
         return [np.array(_column(path, rows, name)) for name in names]
 
     def best_mapping(self) -> Mapping16:
-        """int16 [N, H], the best that ran. InputError where no valid one was found."""
+        """int16 [N, H], the best that ran. InputError where no valid one was found, or another stands in the file."""
         path = self.path / run_folder.BEST
         if self.summary.get("best") is None or not path.is_file():
             raise InputError(f"{self.path}: expected a run with a valid mapping, found none yet")
-        return mapping_file.read(str(path), self.problem)
+        mapping = mapping_file.read(str(path), self.problem)
+        self._check_cost(mapping, path)
+        return mapping
+
+    def _check_cost(self, mapping: Mapping16, path: Path) -> None:
+        """InputError where a model, not a board, gave the costs of the run and says another of its best mapping."""
+        if "evaluator" in self.summary or self.summary["about"].get("measured"):
+            return
+        recorded, keys = float(self.summary["best"]["cost"]), np.arange(2, dtype=np.uint64)
+        found, again = (
+            float(cost) for cost in self.problem.evaluate(np.repeat(mapping[None], 2, axis=0), keys).cost
+        )
+        if found == again and not math.isclose(found, recorded, rel_tol=SAME):  # else the model has noise
+            unit = self.problem.about.unit
+            raise InputError(
+                f"{path}: expected the mapping of {SUMMARY}, which costs {cost_text(recorded, unit)}, found"
+                f" one that costs {cost_text(found, unit)}"
+            )
 
     def evaluations(self, name: str = "mappings") -> Evaluations:
         """All that a folder of the run keeps. InputError where a chunk is damaged or does not fit the problem."""
@@ -286,6 +307,10 @@ def course_of(run: Path, summary: Mapping[str, Any]) -> Course:
         raise InputError(f"{path}: damaged metrics: expected finite speedups")
     if not rows:
         raise InputError(f"{path}: expected at least one generation, found none")
+    if len(rows) < int(summary.get("generations", 0)):
+        raise InputError(
+            f"{path}: expected the {summary['generations']} generations of the run, found {len(rows)}"
+        )
     named = (summary.get("evaluator") or {}).get("speedup_interval")
     if len(held) == len(rows) and named is not None and summary.get("best") is not None:
         held[-1] = [float(summary["best"]["speedup"]), *map(float, named)]

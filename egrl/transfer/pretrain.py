@@ -158,9 +158,9 @@ def _check(options: PretrainOptions) -> MethodDefinition:
             f"--chips-around {options.chips_around}: expected a problem whose chips can be varied, such as nnpi,"
             f" found {options.problem}"
         )
-    if len(options.workloads) < 2:
+    if len(options.workloads) * (1 + options.chips_around) < 2:
         raise InputError(
-            f"--workloads: expected at least two, found {', '.join(options.workloads) or 'none'}"
+            f"--workloads: expected at least two, or --chips-around, found {', '.join(options.workloads) or 'none'}"
             " (egrl run trains on one)"
         )
     return definition

@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 from policies_toys import CHOICES, FEATURES, HEADS, SMALL, actor
 
-from policies.store import actor_of, actor_policy, load_policy, save_policy
+from policies.network import NetworkConfig
+from policies.ranker import Rankers
+from policies.store import (
+    RANKER,
+    actor_of,
+    actor_policy,
+    check_network,
+    load_policy,
+    ranker_policy,
+    save_policy,
+)
 from policies.weight_vector import flatten
 from workloads.errors import InputError
 
@@ -140,3 +150,12 @@ def test_a_policy_of_a_methods_own_kind_keeps_its_arrays(tmp_path):
     assert np.array_equal(policy.weights["prior"], prior)
     with pytest.raises(InputError, match="kind: expected 'gnn', found 'boltzmann'"):
         actor_of(policy)
+
+
+def test_of_a_linear_rule_the_settings_of_networks_over_the_graph_do_not_matter():
+    rankers = Rankers(NetworkConfig(name="linear", depth=1, width=16, attention_heads=2), ("one", "size"), 2)
+    weights = np.zeros(rankers.weight_format.size, np.float32)
+    policy = ranker_policy(weights, rankers, heads=("weight", "activation"), choices=CHOICES)
+    check_network(policy, RANKER, vars(NetworkConfig(name="linear")), "--init")
+    with pytest.raises(InputError, match=r"--init: network\.name: expected 'context'"):
+        check_network(policy, RANKER, vars(NetworkConfig(name="context")), "--init")

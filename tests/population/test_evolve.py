@@ -17,7 +17,7 @@ from population.config import Decisions, EvolutionConfig
 from population.create import create as create_population
 from population.generational import weakest_network
 from population.genome import Boltzmann, Network, boltzmann_from_mapping
-from population.population import Population
+from population.population import Migrant, Population
 
 NODES = 7
 ACTOR = NetworkConfig(depth=1, width=4, attention_heads=1)
@@ -71,7 +71,7 @@ def test_elites_are_never_changed_never_lost_and_shares_never_move(kind, seed, l
         weights = (
             np.full(population.weight_format.size, 9, dtype=np.float32) if learner and fraction < 1 else None
         )
-        population.tell(fitness, weights, rng, observation=OBSERVATION)
+        population.tell(fitness, None if weights is None else Migrant(weights), rng, observation=OBSERVATION)
         usable = np.where(np.isfinite(fitness), fitness, -np.inf)
         best = ids[np.lexsort((ids, -usable))[: population.config.elites]]
         assert [m.id for m in population.members[: population.elites]] == best.tolist()
@@ -86,7 +86,7 @@ def test_the_learner_takes_the_place_of_the_weakest_network_that_is_no_elite():
     population = create(6, 0.0, crossover_prob=0, mutation_prob=0, tournament=1)
     learner = np.full(population.weight_format.size, 0.5, dtype=np.float32)
     fitness = np.arange(6.0)
-    population.tell(fitness, learner, np.random.default_rng(0), observation=OBSERVATION)
+    population.tell(fitness, Migrant(learner), np.random.default_rng(0), observation=OBSERVATION)
     entered = [m for m in population.members if m.origin == "learner"]
     assert len(entered) == 1
     assert np.array_equal(entered[0].genome.weights, learner)
@@ -109,7 +109,7 @@ def test_the_weakest_is_found_among_networks_behind_the_elites_by_what_its_paren
 def test_learner_weights_are_copied():
     population = create(6, 0.0)
     learner = np.zeros(population.weight_format.size, dtype=np.float32)
-    population.tell(np.arange(6.0), learner, np.random.default_rng(0), observation=OBSERVATION)
+    population.tell(np.arange(6.0), Migrant(learner), np.random.default_rng(0), observation=OBSERVATION)
     learner[:] = 7
     assert not any((m.genome.weights == 7).all() for m in population.members)
 
@@ -208,7 +208,8 @@ def test_a_restored_population_goes_on_bit_for_bit(fraction):
         for _ in range(generations):
             fitness = population.probabilities(OBSERVATION)[..., 0].mean(axis=(1, 2)).astype(np.float64)
             learner = None if fraction == 1 else rng.random(population.weight_format.size, dtype=np.float32)
-            population.tell(fitness, learner, rng, observation=OBSERVATION)
+            migrant = None if learner is None else Migrant(learner)
+            population.tell(fitness, migrant, rng, observation=OBSERVATION)
 
     rng = np.random.default_rng(5)
     population = create(8, fraction)
@@ -263,6 +264,6 @@ def test_fitness_and_learners_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"fitness: expected shape \[6\], received \[5\]"):
         population.tell(np.zeros(5), None, np.random.default_rng(0))
     with pytest.raises(ValueError, match="genome weights: expected float32"):
-        population.tell(np.zeros(6), np.zeros(3, dtype=np.float32), np.random.default_rng(0))
+        population.tell(np.zeros(6), Migrant(np.zeros(3, dtype=np.float32)), np.random.default_rng(0))
     with pytest.raises(ValueError, match="actor: expected a NetworkConfig"):
         create_population(np.random.default_rng(0), EvolutionConfig(), DECISIONS)

@@ -12,7 +12,7 @@ from population.config import Decisions, EvolutionConfig, Ranked
 from population.create import create as create_population
 from population.genome import Boltzmann, Individual, Network, boltzmann_from_mapping
 from population.plus import CANDIDATES, MIGRATION, PARENTS, Plus, survivors
-from population.population import Immigrant
+from population.population import Immigrant, Migrant
 
 NODES, CHOICES = 12, 3
 COUNTS = np.full((NODES, 2), CHOICES, np.int16)
@@ -62,11 +62,11 @@ def readings(of: Plus, rng: np.random.Generator) -> np.ndarray:
     return mapping
 
 
-def generation(of: Plus, rng: np.random.Generator, learner=None, **other) -> tuple[np.ndarray, np.ndarray]:
+def generation(of: Plus, rng: np.random.Generator, migrant=None, **other) -> tuple[np.ndarray, np.ndarray]:
     """One generation, whose fitness is the share of decisions that take the last choice. Returns what ran, and that."""
     ran = readings(of, rng)
     fitness = (ran == CHOICES - 1).mean(axis=(1, 2))
-    of.tell(fitness, learner, rng, ran=ran, **other)
+    of.tell(fitness, migrant, rng, ran=ran, **other)
     return ran, fitness
 
 
@@ -148,16 +148,43 @@ def test_a_critic_chooses_among_children():
     assert gained[1] > gained[0]
 
 
-def test_a_migrant_comes_every_few_generations_and_is_accepted_if_it_is_among_the_best():
+def test_a_migrant_joins_every_few_generations_with_its_own_fitness_and_costs_no_measurement():
+    found, rng = population(), np.random.default_rng(0)
+    better = found.members[0].genome.weights + 1
+    for generations in range(1, 2 * MIGRATION + 1):
+        generation(found, rng, migrant=Migrant(better + found.generation // MIGRATION, 2.0 + generations))
+        assert found.offered == found.accepted == found.alive == generations // MIGRATION
+        assert not any(m.origin == "learner" for m in found.members)
+    assert [m.score for m in found.networks[:2]] == [2.0 + 2 * MIGRATION, 2.0 + MIGRATION]
+    assert found.networks[0].origin == "learner"
+
+
+def test_a_migrant_that_is_a_network_already_is_not_offered_again():
+    found, rng = population(), np.random.default_rng(0)
+    for _ in range(3 * MIGRATION):
+        generation(found, rng, migrant=Migrant(np.ones(found.weight_format.size, np.float32), 2.0))
+    assert (found.offered, found.alive) == (1, 1)
+
+
+def test_a_migrant_that_is_worse_than_all_parents_is_not_accepted():
+    found, rng = population(), np.random.default_rng(0)
+    while len(found.networks) < PARENTS:
+        generation(found, rng)
+    for _ in range(MIGRATION):
+        generation(found, rng, migrant=Migrant(np.ones(found.weight_format.size, np.float32), -1.0))
+    assert (found.offered, found.accepted, found.alive) == (1, 0, 0)
+
+
+def test_a_migrant_whose_own_mapping_did_not_run_takes_the_slot_of_a_child():
     found, rng = population(), np.random.default_rng(0)
     good = found.members[0].genome.weights.copy()
     for _ in range(2 * MIGRATION):
-        generation(found, rng, learner=good)
+        generation(found, rng, migrant=Migrant(good))
     assert (found.offered, found.accepted) == (2, 1)  # the second has just come
     assert found.alive == 1
     bad, rng = population(), np.random.default_rng(0)
     for k in range(60):
-        generation(bad, rng, learner=np.full_like(good, -9) if k < MIGRATION else None)
+        generation(bad, rng, migrant=Migrant(np.full_like(good, -9)) if k < MIGRATION else None)
     assert (bad.offered, bad.alive) == (1, 0)
 
 
@@ -242,7 +269,7 @@ def test_where_no_placer_reads_them_random_chromosomes_are_children_of_the_start
 def test_it_goes_on_from_a_checkpoint_bit_for_bit(when):
     first, rng = population(), np.random.default_rng(0)
     for _ in range(when):
-        generation(first, rng, learner=np.zeros(first.weight_format.size, np.float32))
+        generation(first, rng, migrant=Migrant(np.zeros(first.weight_format.size, np.float32)))
     second, again = population(), np.random.default_rng()
     second.load_state_dict(first.state_dict())
     again.bit_generator.state = rng.bit_generator.state

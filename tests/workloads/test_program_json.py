@@ -205,3 +205,11 @@ def test_a_hundred_thousand_buffers_are_read_in_seconds():
     began = time.process_time()
     assert from_json(text, "there") == program
     assert time.process_time() - began < 30  # one; what is quadratic takes hours
+
+
+def test_a_file_of_many_remarks_leaves_some_and_how_many_more():
+    many = tuple(f"remark {i}" for i in range(1_000))
+    assert from_json(to_json(replace(SMALL, remarks=many)), "f").remarks == (
+        *many[:50],
+        "and 950 more remarks",
+    )

@@ -218,3 +218,11 @@ def test_the_strict_reader_serves_any_kind_of_document():
 
 def test_the_workload_type_alone_carries_the_defaults(chain):
     assert from_json(to_json(chain), "f") == Workload("chain", chain.ops)
+
+
+def test_a_file_of_many_remarks_leaves_some_and_how_many_more(chain):
+    few, many = [tuple(f"remark {i}" for i in range(count)) for count in (51, 100_000)]
+    assert from_json(to_json(replace(chain, remarks=few)), "f").remarks == few
+    kept = from_json(to_json(replace(chain, remarks=many)), "f")
+    assert kept.remarks == (*many[:50], "and 99,950 more remarks")
+    assert from_json(to_json(kept), "f").remarks == kept.remarks

@@ -17,7 +17,7 @@ from workloads.importers.uncounted import Uncounted, account, amount, counted, n
 from workloads.importers.unread import with_unread
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
 from workloads.importers.work import has_matrices, unknown_work
-from workloads.text import as_file_name, visible
+from workloads.text import as_file_name, few, visible
 from workloads.workload import Op, Workload, check
 
 MAX_ELEMENTS = 2**64
@@ -110,7 +110,7 @@ def convert(
     widths = net.element_bytes
     if element_bytes is not None:
         widths = replace(widths, weight=element_bytes, activation=element_bytes)
-    net = check(replace(net, element_bytes=widths, remarks=tuple(map(visible, remarks))))
+    net = check(replace(net, element_bytes=widths, remarks=few(list(map(visible, remarks)))))
     also = {other: lowered.writer[at] for other, at in graph.called.items() if at in lowered.writer}
     return Imported(net, unknown, lowered.nodes, {**lowered.writer, **also})
 

@@ -17,6 +17,7 @@ from typing import Any
 from workloads.errors import InputError
 from workloads.json_text import describe, judge, parse_object, read_rows
 from workloads.programs.program import Buffer, Instruction, Program, Tensor, check
+from workloads.text import few
 
 KIND = "program"
 VERSION = 1
@@ -79,7 +80,7 @@ def from_document(document: dict[str, Any], where: str) -> Program:
         tuple(Tensor(*row) for row in tensors),
         tuple(Buffer(*row) for row in buffers),
         document.get("source", ""),
-        tuple(remarks),
+        few(remarks),
     )
     try:
         return check(program)

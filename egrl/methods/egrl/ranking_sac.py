@@ -5,7 +5,8 @@
     actor    imagined mappings are placed, and judged by the critic; the slope of its estimate goes through the scores
              into the actor (`egrl.methods.rank.gradient`)
     entropy  sigma falls or rises by the factor exp(`STEP`) a round, to a target entropy of what is placed
-    rollouts the actor's own mapping; and of what was imagined the best by a draw from the critic's posterior for each
+    rollouts the actor's own mapping if it is new; and of what was imagined the best by a draw from the critic's
+             posterior for each
 
 Source: EGRL, Algorithm 2 lines 5 and 21 to 31; Haarnoja et al., "Soft actor-critic algorithms and applications" (2018),
 section 5, for the target entropy, with Christodoulou (2019) for discrete actions; the slope: Williams (1992). Rollouts:
@@ -43,8 +44,8 @@ from hwsim.problem import Evaluation, Floats, Mapping16
 from policies.ranking_module import RankingModule
 from policies.store import StoredPolicy
 from policies.weight_vector import Weights
-from population.known import Known
-from population.population import Judge
+from population.known import Known, digest
+from population.population import Judge, Migrant
 
 FIRST_SIGMA, STEP = 0.5, 0.3
 SIGMAS = (0.02, 1.0)
@@ -78,34 +79,36 @@ class RankingSac(Learner):
         self._steps = max(1, round(config.ranking.steps * min(1.0, config.nodes / nodes)))
         self._critic = PlacementCritic(ranking.places, ranking.names)
         self._known = Known()
+        self._fitness: dict[int, float] = {}  # by the digest of what ran
         self._sigma, self._round = FIRST_SIGMA, 0
         self._metrics: dict[str, float] = {}
 
     # ---- line 5: rollouts
 
     def ask(self) -> Proposals:
-        """The actor's own mapping, and the best imagined; before there is a critic, others with noise."""
+        """The actor's own mapping if it is new, and the best imagined; before there is a critic, some with noise."""
         rng = self._context.generator(f"sac round {self._round}")
         self._round += 1
         count = self.config.ranking.rollouts
-        if self._critic.ready:
-            found = self._best_of(self._imagine_and_learn(rng), count - 1, rng)
+        imagined = self._imagine_and_learn(rng) if self._critic.ready else None
+        own = self._new(self._own())
+        wanted = count - len(own)
+        if imagined is not None:
+            found = self._best_of(imagined, wanted, rng)
         else:
-            found = self._new(self._drawn(count, rng))[: count - 1]
-        own = self._own(rng, count - len(found))
-        return proposals(np.concatenate([own, found]), SAC)
+            found = self._new(self._drawn(count, rng))[:wanted]
+        batch = np.concatenate([own, found])
+        if len(batch) < count:  # too little is new
+            batch = np.concatenate([batch, self._drawn(2 * count, rng)])[:count]
+        return proposals(batch, SAC)
 
-    def _own(self, rng: np.random.Generator, count: int) -> Mapping16:
-        """The actor's own mapping, and others with noise, if that many are wanted."""
+    def _own(self) -> Mapping16:
+        """The actor's own mapping, int16 [1, N, H]."""
         scores, share = self._rankers.scores(self._weights()[None], self._ranking.places)
-        first = self._ranking.place(finite(scores), share)
-        self._known.add(first)
-        if count == 1:
-            return first
-        more = self._ranking.place(*_placed(self._draws(2 * count, rng)))[: count - 1]
-        return np.concatenate([first, more])
+        return self._ranking.place(finite(scores), share)
 
     def _drawn(self, count: int, rng: np.random.Generator) -> Mapping16:
+        """`count` mappings, or one more, with noise."""
         return self._ranking.place(*_placed(self._draws(count + count % 2, rng)))
 
     def _draws(self, count: int, rng: np.random.Generator) -> Draws:
@@ -136,6 +139,7 @@ class RankingSac(Learner):
         ran = evaluation.usable & (evaluation.speedup > 0)
         mapping = evaluation.repaired[ran]
         self._known.add(mapping)
+        self._fitness.update(zip(map(digest, mapping), evaluation.reward[ran].tolist(), strict=True))
         learns = np.ones(len(mapping), np.bool_) if self.config.shared else proposals.source[ran] == SAC
         if not learns.any():
             return
@@ -188,9 +192,11 @@ class RankingSac(Learner):
     def _weights(self) -> Weights:
         return self._training.module.weights()
 
-    def migrant(self) -> Weights | None:
-        """A copy of the actor's weights, float32 [P]."""
-        return self._weights() if self.config.migration else None
+    def migrant(self) -> Migrant | None:
+        """The actor, and what its own mapping was worth: it has not learned since it proposed that."""
+        if not self.config.migration:
+            return None
+        return Migrant(self._weights(), self._fitness.get(digest(self._own()[0])))
 
     def policy(self) -> StoredPolicy:
         """The actor."""
@@ -202,6 +208,10 @@ class RankingSac(Learner):
             "training": self._training.state_dict(),
             "critic": self._critic.state_dict(),
             "known": self._known.state_dict(),
+            "fitness": {
+                "digest": np.array(list(self._fitness), np.int64),
+                "reward": np.array(list(self._fitness.values()), np.float64),
+            },
             "sigma": self._sigma,
             "round": self._round,
             "metrics": self._metrics,
@@ -212,6 +222,8 @@ class RankingSac(Learner):
         self._training.load_state_dict(state["training"])
         self._critic.load_state_dict(state["critic"])
         self._known.load_state_dict(state["known"])
+        ran, reward = (state["fitness"][name].tolist() for name in ("digest", "reward"))
+        self._fitness = dict(zip(ran, reward, strict=True))
         self._sigma, self._round, self._metrics = state["sigma"], state["round"], dict(state["metrics"])
 
 

@@ -33,6 +33,7 @@ from policies.network import NetworkConfig
 from policies.roles import NODES
 from policies.store import StoredPolicy, actor_policy
 from policies.weight_vector import Weights
+from population.population import Migrant
 from workloads.errors import Notice
 
 ROUNDING = 1e-9
@@ -80,9 +81,9 @@ class SacLearner(Learner):
         self._told = self._proposed = 0
         self._metrics: dict[str, float] = {}
 
-    def migrant(self) -> Weights | None:
-        """A copy of the actor's weights, float32 [P]."""
-        return self._sac.actor_weights() if self.config.migration else None
+    def migrant(self) -> Migrant | None:
+        """A copy of the actor, which has learned since it last proposed."""
+        return Migrant(self._sac.actor_weights()) if self.config.migration else None
 
     def policy(self) -> StoredPolicy:
         """The actor."""

@@ -35,7 +35,7 @@ from egrl_hlo.scan import Array, Fault, Shape, leaves
 from workloads.errors import InputError
 from workloads.importers.uncounted import account, names
 from workloads.programs.program import Program, ProgramBuilder, check
-from workloads.text import visible
+from workloads.text import few, visible
 
 
 def lower(
@@ -69,7 +69,7 @@ def lower(
         raise InputError(f"{where}: {error}") from None
     moved = sum(b.traffic_bytes for b in program) + sum(i.slow_bytes for i in program.instructions)
     remarks = [*account(pricer.unknown, moved, where, allow_unknown), *_loops(pricer)]
-    return check(replace(program, remarks=tuple(map(visible, remarks))))
+    return check(replace(program, remarks=few(list(map(visible, remarks)))))
 
 
 def _loops(pricer: Pricer) -> list[str]:

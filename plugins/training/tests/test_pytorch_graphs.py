@@ -15,8 +15,8 @@ import egrl_training as training
 from compiling import QUIET, fresh, gradients  # noqa: F401  (a fixture of all)
 from egrl_training.pytorch import plan as plans
 from egrl_training.pytorch.peak import peak_of
-from egrl_training.pytorch.reached import modules_of, tensors_of
 from egrl_training.pytorch.runs import Graph, OpenRuns
+from egrl_training.pytorch.unread import held
 from gate import gate
 from workloads.errors import InputError
 
@@ -88,6 +88,63 @@ def test_what_a_graph_leaves_to_the_next_is_not_taken_for_results(capsys: pytest
     assert len(made) >= 2
     assert said.count("PyTorch breaks it into several graphs, and no plan knows what runs between them") == 1
     assert "compile both together" not in said, "all of it is compiled"
+
+
+class Uncompiled(nn.Module):
+    """Runs in eager mode, and calls what is compiled by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(Layer(), nn.Linear(64, 64))
+
+    @torch.compiler.disable(recursive=False)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x).square().mean()
+
+
+@pytest.mark.parametrize("kind", ["before the first graph", "around the graphs", "in a function"])
+def test_what_runs_beside_the_only_graph_is_said_too(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    eager, uncompiled = torch.compiler.disable(nn.Linear(64, 64)), Uncompiled()
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        return uncompiled(x) if kind == "in a function" else eager(x).square().mean()
+
+    with training.memory_limit(fraction=1.0, seconds=60) as made:
+        step = torch.compile(uncompiled if kind == "around the graphs" else broken, backend="aot_eager")
+    step(torch.randn(16, 64)).backward()
+    assert len(made) == 1
+    assert "PyTorch breaks it into several graphs" in capsys.readouterr().err
+
+
+def test_one_graph_is_no_part(capsys: pytest.CaptureFixture[str]) -> None:
+    """However it is called: as a module, a function that wraps others, a method or a partial."""
+    model = Layer()
+    model.register_forward_hook(lambda module, given, result: result * 2)
+
+    class Trainer:
+        def step(self, x: torch.Tensor) -> torch.Tensor:
+            return model(x).sum()
+
+    trainer = Trainer()
+
+    @functools.wraps(Trainer.step)
+    def wrapped(x: torch.Tensor) -> torch.Tensor:
+        return trainer.step(x)
+
+    functions = [
+        Layer(),
+        wrapped,
+        trainer.step,
+        functools.partial(Trainer.step, trainer),
+        lambda x: wrapped(x),
+    ]
+    for function in functions:
+        torch._dynamo.reset()
+        with training.memory_limit(fraction=1.0, seconds=60) as made:
+            step = torch.compile(function, backend="aot_eager")
+        step(torch.randn(16, 64)).sum().backward()
+        assert len(made) == 1
+    assert "several graphs" not in capsys.readouterr().err
 
 
 class Layer(nn.Module):
@@ -320,7 +377,7 @@ def test_the_tensors_of_what_is_compiled_are_found_by_its_names() -> None:
         functools.partial(tied),
         MethodType(lambda self, x: self.model(x), trainer),
     ]
-    found = [len(tensors_of(modules_of(case))) for case in cases]
+    found = [len({tensor.data_ptr() for _, tensor in held(case)}) for case in cases]
     assert found == [2, 2, 2, 2, 5]
 
 

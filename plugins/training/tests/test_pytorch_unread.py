@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,6 +43,14 @@ class Net(nn.Module):
             self.teacher = nn.Linear(SIDE, SIDE, bias=False).requires_grad_(False)
         if unread == "buffer":
             self.register_buffer("mask", torch.zeros(SIDE, SIDE))
+        if unread == "attribute":
+            self.table = torch.zeros(SIDE, SIDE)
+        if unread == "list":
+            self.tables = [{"of": torch.zeros(SIDE, SIDE)}]
+        if unread == "object":
+            self.cache = SimpleNamespace(rows=(torch.zeros(SIDE, SIDE),))
+        if unread == "optimizer":
+            self.spare = torch.optim.SGD([torch.zeros(SIDE, SIDE)])  # its state is outside the limit
         if unread == "view":
             self.register_buffer("mask", torch.zeros(SIDE, SIDE)[:2])
         if unread == "twice":
@@ -70,10 +79,20 @@ def test_the_peak_has_all_that_a_module_holds(backend):
     assert said == pytest.approx(held + peak_of(lambda: compiled(x).backward(), x.device), rel=2e-3)
 
 
-@pytest.mark.parametrize("unread", ["parameter", "frozen weight", "buffer", "view", "twice"])
+@pytest.mark.parametrize(
+    "unread", ["parameter", "frozen weight", "buffer", "attribute", "list", "object", "view", "twice"]
+)
 def test_each_kind_counts_once_with_the_storage_that_it_shows(unread):
     x = torch.randn(ROWS, WIDTH)
     assert planned(Net(unread), x) - planned(Net("nothing"), x) == UNREAD
+    assert Board(Net(unread), [{"x": x}], "aot_eager", 1).held_bytes == (
+        Board(Net("nothing"), [x], "aot_eager", 1).held_bytes + UNREAD
+    )
+
+
+def test_what_an_optimizer_holds_is_its_own():
+    x = torch.randn(ROWS, WIDTH)
+    assert planned(Net("optimizer"), x) == planned(Net("nothing"), x)
 
 
 def test_a_function_holds_what_its_modules_hold():

@@ -204,7 +204,7 @@ MISTAKES = [
     (
         "pretrain --workloads bert --out p",
         "bert",
-        "--workloads: expected at least two, found bert (egrl run trains on one)",
+        "--workloads: expected at least two, or --chips-around, found bert (egrl run trains on one)",
     ),
     (
         "pretrain --workloads bert,resnet50 --method ea --out p",

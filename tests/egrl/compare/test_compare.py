@@ -142,6 +142,17 @@ def test_the_table_shows_figures_and_a_dash_for_what_is_unknown():
     assert "- w random seed 1 failed: no memory" in text
 
 
+def test_names_are_no_markup_in_what_people_read():
+    name = "a<b>&`c`|[d](e)*f*_g_ h_i"
+    entry = {
+        **{"workload": name, "problem": "nnpi", "chip": "c", "unit": "s", "baseline": 1.0},
+        **{"best_known": 0.5, "bound": None, "reference": "egrl", "rows": [], "failed": ["no <memory>"]},
+    }
+    text = comparison.markdown({"evaluations": 42, "seeds": 1, "start": "cold", "workloads": [entry]})
+    assert text.startswith(r"## a\<b\>\&\`c\`\|\[d\](e)\*f\*\_g\_ h_i on c")
+    assert text.endswith("- no \\<memory\\>\n")
+
+
 def test_black_box_optimisers_stand_in_a_table_of_their_own():
     names = ["benchmarks.peers:PYMOO", "egrl", "random"]
     groups = {name: find_method(name).group for name in names}

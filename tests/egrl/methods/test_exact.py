@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
 from egrl.methods.exact import Anytime, ExactConfig
+from hwsim.capabilities import Solution
+from hwsim.problem import Bound
 from subjects import PROBLEMS
 
 GENERATIONS = ["--generation-evals", "1", "--quiet"]
@@ -76,6 +79,47 @@ def test_the_limit_is_the_runs_where_the_settings_have_none():
     assert method(seconds=7.0)._limit_s == 7.0
     assert method(ExactConfig(seconds=30.0), seconds=7.0)._limit_s == 30.0
     assert method()._limit_s == 60.0
+
+
+@dataclass
+class InOnePiece:
+    """A problem whose model is solved in one call, which keeps the limits that it got."""
+
+    complete: bool
+    limits: list[float] = field(default_factory=list)
+
+    def solve(self, time_limit_s: float, seed: int, start: Any = None) -> Solution:
+        self.limits.append(time_limit_s)
+        return Solution(np.zeros((3, 1), np.int16), 1.0, Bound(0.9, np.inf, "", 0.0), self.complete)
+
+    def model_cost(self, mapping: Any) -> float:
+        return 1.0
+
+
+def solved(problem: InOnePiece, seconds: float | None, state: Any = None) -> tuple[Any, bool]:
+    """The state of the method that solved that problem in a run of so many seconds, and whether it did."""
+    exact = find_method("exact").build(
+        Context([problem], Archive([]), 0, [None], seconds=seconds), ExactConfig()
+    )
+    if state is not None:
+        exact.load_state_dict(state)
+    else:
+        assert exact.phase == f"solving the model, {seconds or 60:g} s at most"
+    asked = exact.ask() is not None
+    assert exact.ask() is None
+    return exact.state_dict(), asked
+
+
+def test_a_solve_in_one_piece_has_the_seconds_of_its_run_too():
+    problem = InOnePiece(complete=False)
+    state, _ = solved(problem, 7.0)
+    assert not solved(problem, 7.0, state)[1]
+    assert solved(problem, 9.0, state)[1]  # a run that goes on for longer
+    assert problem.limits == [7.0, 9.0]
+    done = InOnePiece(complete=True)
+    state, _ = solved(done, None)
+    assert not solved(done, 90.0, state)[1]
+    assert done.limits == [60.0]
 
 
 def test_a_state_of_another_problem_is_refused():

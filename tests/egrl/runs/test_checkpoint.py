@@ -100,10 +100,14 @@ def test_a_truncated_file_is_damaged(length):
         checkpoint.loads(data[:length], "x")
 
 
-def test_another_version_is_named():
+def test_another_version_is_named(monkeypatch):
     now = checkpoint.VERSION
-    data = checkpoint.dumps({"a": 1}).replace(b'\\"version\\": %d' % now, b'\\"version\\": 9')
-    with pytest.raises(InputError, match=f"expected checkpoint version {now}, found checkpoint version 9"):
+    with monkeypatch.context() as later:
+        later.setattr(checkpoint, "VERSION", now + 1)
+        data = checkpoint.dumps({"a": 1})
+    with pytest.raises(
+        InputError, match=f"expected checkpoint version {now}, found checkpoint version {now + 1}"
+    ):
         checkpoint.loads(data, "x")
 
 

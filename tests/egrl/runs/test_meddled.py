@@ -135,3 +135,22 @@ def test_a_pipe_that_the_user_names_is_written_to(whole: Path, tmp_path: Path) -
     assert pipe.is_fifo()
     assert main(["export", str(whole), "--format", "csv", "-o", os.devnull]) == 0
     assert Path(os.devnull).is_char_device()
+
+
+def test_a_best_mapping_that_is_not_the_summarys_is_refused(whole, tmp_path, capsys):
+    """As in a folder that was copied while it ran, or where somebody edited the file."""
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
+    path = run / "best_mapping.json"
+    path.write_text(path.read_text().replace('"scratchpad"', '"dram"').replace('"sram"', '"dram"'))
+    for words in (["evaluate"], ["report"], ["allocate"], ["plot", "breakdown"]):
+        refuse(capsys, [*words, str(run)], "expected the mapping of summary.json, which costs")
+
+
+@pytest.mark.parametrize("lines", [3, 5])
+def test_metrics_that_lack_generations_are_refused(whole, tmp_path, lines, capsys):
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
+    text = (run / "metrics.csv").read_text().splitlines()
+    del text[2:lines]
+    (run / "metrics.csv").write_text("\n".join(text))
+    found = 6 - lines + 2
+    refuse(capsys, ["plot", "curves", str(run)], f"expected the 6 generations of the run, found {found}")

@@ -209,6 +209,11 @@ def test_a_ranking_network_is_trained_on_drawn_chips_too_in_two_sittings_as_in_o
     assert document["options"]["chips_around"] == 2
     policy = load_policy(once / "policy.safetensors")
     assert policy.metadata["config"]["name"] == "context"
+    alone = ["pretrain", "--method", "rank", "--workloads", "alexnet", "--chips-around", "2", *small]
+    assert main([*alone, "--evals", "24", "--out", str(tmp_path / "alone"), "--quiet"]) == 0
+    document = json.loads((tmp_path / "alone" / "pretraining.json").read_text())
+    assert document["trained_on"] == ["alexnet"]
+    assert document["evaluations"] == 24
     again = ["pretrain", "--method", "rank", *given[:4], *small, "--out", str(once), "--quiet"]
     refuse(capsys, again, "chips_around: expected None as in this command, found 2")
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves
 
 from egrl_training.pytorch import step_file
 from egrl_training.pytorch.asked import size_of
@@ -24,9 +25,10 @@ from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.partition import Cut
 from egrl_training.pytorch.peak import peak_of
 from egrl_training.pytorch.plan import plan_of
-from egrl_training.pytorch.reached import modules_of, tensors_of
+from egrl_training.pytorch.reached import modules_of, tensors_in
 from egrl_training.pytorch.times import TIMES, host_Bps, main_device
 from egrl_training.pytorch.timing import now
+from egrl_training.pytorch.unread import held_bytes
 from egrl_training.simulator.device import Device
 from egrl_training.simulator.explain import CHOICES
 from egrl_training.simulator.problem import TrainingProblem
@@ -48,10 +50,10 @@ class Board:
         self._function, self._inputs, self._backend, self._runs = function, inputs, backend, runs
         self._compiled: tuple[tuple[frozenset[str], frozenset[str]], Callable[..., Any]] | None = None
         self._modules = modules_of(function)
-        given = [each for each in inputs if isinstance(each, torch.Tensor)]
-        tensors = [*given, *tensors_of(self._modules)]
+        given = [each for each in tree_leaves(inputs) if isinstance(each, torch.Tensor)]
+        tensors = [*given, *tensors_in(self._modules)]
         self._device = tensors[0].device if tensors else torch.device("cpu")
-        self.held_bytes = sum(tensor.nbytes for tensor in tensors)
+        self.held_bytes = held_bytes(function, inputs)
 
     def measure(self, keep: Collection[str], offload: Collection[str] = ()) -> tuple[list[float], int]:
         """Seconds of each run, and the peak in bytes, with the values of these names kept, or kept on the host."""

@@ -20,6 +20,7 @@ from egrl_training.pytorch.asked import Limit, asked, simulated_peak
 from egrl_training.pytorch.backend import HOST_BACKEND, PlannedBackend, fixed_when_copied
 from egrl_training.pytorch.check import UNCHECKED, checked
 from egrl_training.pytorch.compiled import Memory, UnreadableCodeError, memory_of
+from egrl_training.pytorch.frames import is_part
 from egrl_training.pytorch.fusion import fused
 from egrl_training.pytorch.host import COPY_LAUNCH_S
 from egrl_training.pytorch.joint import JointGraph, UnsupportedGraphError
@@ -253,7 +254,7 @@ class _Planner:
         open_runs: OpenRuns,
     ) -> None:
         self._limit, self._given, self._backend, self._report = limit, given, backend, report
-        self._several, self._ends_early = False, False
+        self._several, self._ends_early, self._broken = False, False, False
         self._open, self._planned_now = open_runs, list[Graph]()
         self.resident = Resident()
         """What the compiled functions hold, to which this is told."""
@@ -270,6 +271,7 @@ class _Planner:
         self.resident.reads(given)
         self._ends_early = ends_early
         self._several |= ends_early
+        self._broken |= ends_early or is_part(self.resident.functions())
 
     def _counted(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The graph that was just compiled; its runs are counted if it was planned."""
@@ -284,7 +286,7 @@ class _Planner:
         except InputError as error:
             raise MemoryLimitError(str(error)) from None
         self._report(plan)
-        if self._several:
+        if self._broken:
             self._report.broken(plan.name)
         if not self._ends_early:  # else the next graph takes its results
             self._report.results(joint.step, plan)

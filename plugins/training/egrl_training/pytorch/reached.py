@@ -18,14 +18,10 @@ def tensors_in(modules: Sequence[torch.nn.Module]) -> list[torch.Tensor]:
     return [t for module in modules for t in (*module.parameters(), *module.buffers())]
 
 
-def tensors_of(modules: Sequence[torch.nn.Module]) -> list[torch.Tensor]:
-    """Parameters and buffers of modules; each storage once."""
-    dense = [tensor for tensor in tensors_in(modules) if tensor.layout is torch.strided]
-    return list({tensor.untyped_storage().data_ptr(): tensor for tensor in dense}.values())
-
-
 _HELD = ("_parameters", "_buffers", "_modules")
 """Where a module has its tensors, and the modules within it."""
+_ELSEWHERE = (torch.nn.Module, torch.optim.Optimizer, functools.partial)
+"""What is no attribute's own, whose tensors count elsewhere or not at all."""
 DEPTH = 4
 """How far objects within objects are followed."""
 MOST_OBJECTS = 20_000
@@ -41,6 +37,29 @@ def modules_among(objects: Sequence[Any]) -> list[torch.nn.Module]:
     found = {id(each): each for each in objects if isinstance(each, torch.nn.Module)}
     inner = {id(child) for module in found.values() for child in module.modules() if child is not module}
     return [module for key, module in found.items() if key not in inner]
+
+
+def attributes_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors that a module and those within it have as plain attributes, in containers and in objects there, by name.
+
+    What an optimizer or a function holds is not among them.
+    """
+    waiting = [
+        (f"{prefix}.{name}" if prefix else name, value, 0)
+        for prefix, owner in module.named_modules()
+        for name, value in vars(owner).items()
+        if name not in _HELD
+    ]
+    seen: dict[int, Any] = {}
+    while waiting and len(seen) < MOST_OBJECTS:
+        name, value, depth = waiting.pop()
+        if id(value) in seen or isinstance(value, _ELSEWHERE) or inspect.isroutine(value):
+            continue
+        seen[id(value)] = value
+        if isinstance(value, torch.Tensor):
+            yield name, value
+        elif depth < DEPTH:
+            waiting += [(name, within, depth + 1) for within in _within(value)]
 
 
 def reached(*roots: Any) -> list[Any]:

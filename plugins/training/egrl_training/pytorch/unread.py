@@ -14,15 +14,16 @@ from typing import Any
 import torch
 from torch import fx
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._pytree import tree_leaves
 
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.no_data import without_data
-from egrl_training.pytorch.reached import modules_of
+from egrl_training.pytorch.reached import attributes_of, modules_of
 from egrl_training.steps.step import OWNER, Value
 
 
 class Resident:
-    """The parameters and buffers that compiled functions lead to, and which of them graphs have read so far."""
+    """The tensors of modules that compiled functions lead to, and which of them graphs have read so far."""
 
     def __init__(self, *functions: Any) -> None:
         self._functions: list[weakref.ref[Any] | Any] = []
@@ -36,7 +37,7 @@ class Resident:
 
     def reads(self, given: Iterable[Any]) -> None:
         """A graph is given these, of which tensors count."""
-        there = {_storage(each) for _, each in self._held(self._all())}
+        there = {_storage(each) for _, each in held(*self.functions())}
         self._read |= there & {_storage(part) for each in given for part in _plain(each)}
 
     def unread(self, device: torch.device) -> dict[str, torch.Tensor]:
@@ -44,24 +45,35 @@ class Resident:
 
         Of several functions those are looked at of which something is read: each has a graph of its own otherwise.
         """
-        functions = self._all()
-        held = [[*self._held([each]), *_buckets(each)] for each in functions]
-        known = [each for each in held if any(_storage(tensor) in self._read for _, tensor in each)]
+        functions = self.functions()
+        all_held = [[*held(each), *_buckets(each)] for each in functions]
+        known = [each for each in all_held if any(_storage(tensor) in self._read for _, tensor in each)]
         found: dict[int, tuple[str, torch.Tensor]] = {}
-        for name, tensor in (pair for each in known or held[:1] for pair in each):
+        for name, tensor in (pair for each in known or all_held[:1] for pair in each):
             if _is_on(tensor, device) and _storage(tensor) not in self._read:
                 found.setdefault(_storage(tensor), (name, tensor))
         return _named(found.values())
 
-    def _all(self) -> list[Any]:
+    def functions(self) -> list[Any]:
+        """The functions and modules that are still there."""
         found = [each() if isinstance(each, weakref.ref) else each for each in self._functions]
         return [each for each in found if each is not None]
 
-    def _held(self, functions: Iterable[Any]) -> Iterator[tuple[str, torch.Tensor]]:
-        """The names and parts of parameters and buffers of the modules that functions lead to."""
-        for module in modules_of(*functions):
-            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-                yield from ((name, part) for part in _plain(tensor))
+
+def held(*functions: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The names and parts of all tensors of the modules that functions lead to: parameters, buffers, attributes."""
+    for module in modules_of(*functions):
+        for name, tensor in (*module.named_parameters(), *module.named_buffers(), *attributes_of(module)):
+            yield from ((name, part) for part in _plain(tensor))
+
+
+def held_bytes(function: Any, inputs: Any) -> int:
+    """Bytes of what the modules of a function hold and of its inputs; each storage once."""
+    tensors = [
+        *(tensor for _, tensor in held(function)),
+        *(p for each in tree_leaves(inputs) for p in _plain(each)),
+    ]
+    return sum({_storage(tensor): int(tensor.untyped_storage().nbytes()) for tensor in tensors}.values())
 
 
 def with_unread(joint: JointGraph, unread: Mapping[str, torch.Tensor]) -> JointGraph:
