@@ -6,7 +6,6 @@ import contextlib
 import math
 import operator
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -24,6 +23,7 @@ from egrl.core.flow import one_thread
 from egrl.core.loop import Loop
 from egrl.core.mapping_file import names_of
 from egrl.measure.board import excerpt
+from egrl.measure.caller import CallerMeasures
 from egrl.measure.config import REPORTED
 from egrl.measure.evaluator import ReportedSeconds, Samples, checked
 from egrl.runs.champion import champion_of_named, nearest_best
@@ -478,48 +478,3 @@ def _fitting(results: Evaluation, batch: Batch) -> Evaluation:
             "tell: reward: expected numbers unless a measurement failed, received NaN or infinity"
         )
     return results
-
-
-class CallerMeasures:
-    """The executor of a `Search`: hands out submitted rows in order; results may come back in any order.
-
-    Attributes:
-        waiting: parts that were submitted and not handed out, with their keys.
-        back: whether there are results that `ready` has not given.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: deque[tuple[Proposals, Keys]] = deque()
-        self._results: list[tuple[Proposals, Evaluation]] = []
-
-    @property
-    def back(self) -> bool:
-        return bool(self._results)
-
-    def take(self, limit: int | None) -> tuple[Proposals, Keys]:
-        """Hand out the first rows that wait, `limit` at most (None: all of their part)."""
-        proposals, key = self.waiting.popleft()
-        if limit is not None and len(proposals) > limit:
-            self.waiting.appendleft((proposals.rows(slice(limit, None)), key[limit:]))
-            proposals, key = proposals.rows(slice(limit)), key[:limit]
-        return proposals, key
-
-    def give_back(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """The results of rows that were handed out."""
-        self._results.append((proposals, evaluation))
-
-    def submit(self, proposals: Proposals, key: Keys) -> None:
-        """Let the rows wait."""
-        self.waiting.append((proposals, key))
-
-    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
-        """The results given back since the last call; it never waits."""
-        results, self._results = self._results, []
-        return results
-
-    def rest(self) -> bool:
-        """False: the caller may never give back what was handed out."""
-        return False
-
-    def close(self) -> None:
-        """Nothing to close."""
