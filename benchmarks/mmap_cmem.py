@@ -44,8 +44,8 @@ def seconds(program: Program, chip: Chip, mib: int) -> tuple[float, float]:
         none_s = MmapProblem(program, chip).tables.none_s
         return none_s, none_s
     problem = MmapProblem(program, sized(chip, mib))
-    parts = latency_parts_s(problem.tables, problem.heuristic)
-    return latency_s(problem.tables, problem.heuristic), float(parts[RUN_S])
+    parts = latency_parts_s(problem.tables, problem.own_layout)
+    return latency_s(problem.tables, problem.own_layout), float(parts[RUN_S])
 
 
 def sizes(programs: Sequence[str], chip: Chip, mib: Sequence[int]) -> None:
@@ -100,7 +100,7 @@ def correlations(programs: Sequence[str], chip: Chip, seed: int) -> None:
             [*random_legal(game, draws).action, *priced, problem.baseline.mapping[:, 0], best_greedy(game)]
         )
         found = problem.evaluate(rows[:, :, None], np.zeros(len(rows), np.uint64))
-        own = (tables.none_s - latency_parts_s(tables, problem.heuristic)[RUN_S]) / tables.most_s
+        own = (tables.none_s - latency_parts_s(tables, problem.own_layout)[RUN_S]) / tables.most_s
         reward, cost = found.reward[:-1], found.cost[:-1]
         good = reward >= np.median(reward)
         print(

@@ -87,7 +87,7 @@ class Bench:
             tables = off(self.problem.tables, seed)
             self._true.game = MmapGame(tables, self.problem.game.granule_bytes)
             self._true.baseline = replace(
-                self.problem.baseline, cost=latency_s(tables, self.problem.heuristic)
+                self.problem.baseline, cost=latency_s(tables, self.problem.own_layout)
             )
         self.marks = OF_MCM if problem == "mcm" else MARKS
         self._rng = np.random.default_rng([seed, 1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,16 @@ def build_problem(problem: str, workload: Any, chip: Any, settings: Any, baselin
     if isinstance(settings, list | tuple):
         table = typed_tables.parse_set(settings, "problem")["problem"]
         settings = typed_tables.build(definition.config, table, "--set problem")
+    settings, baseline = own_baseline(settings, baseline)
     return with_baseline_of(definition.build(workload, chip, settings), baseline)
+
+
+def own_baseline(settings: Any, baseline: str) -> tuple[Any, str]:
+    """Settings of a problem and what is left of --baseline: a name that its setting `baseline` takes becomes that."""
+    hint = typing.get_type_hints(type(settings)).get("baseline") if is_dataclass(settings) else None
+    if not baseline or baseline not in typing.get_args(hint):
+        return settings, baseline
+    return replace(settings, baseline=baseline), ""
 
 
 def with_baseline_of(problem: Problem, file: str) -> Problem:

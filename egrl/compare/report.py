@@ -202,6 +202,8 @@ def plan(
             given = {key: options[key] for key in PASSED_ON if options.get(key)} | budget_of(options)
             settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
             resolved = resolve({"workload": workload, "method": method, **given}, settings, options["preset"])
+            if given.get("baseline") and not resolved.run.baseline:
+                settings.append(f"problem.baseline={given['baseline']}")  # what it became
             if problem is None:
                 own = resolved.run
                 problem = build_problem(own.problem, workload, own.chip, resolved.problem, own.baseline)

@@ -30,7 +30,7 @@ from egrl.core.contracts import BUDGETS, DEFAULT_GENERATIONS, GENERATION, Budget
 from egrl.core.registry import MethodDefinition
 from egrl.measure.config import BASELINE_SAMPLES, PATIENCE, EvaluatorConfig
 from egrl.methods import find_method
-from egrl.problems import find_problem
+from egrl.problems import find_problem, own_baseline
 from hwsim.keys import MOST_SEED
 from workloads.errors import InputError, Notice
 from workloads.files import parse_toml, read_text
@@ -120,7 +120,7 @@ class RunOptions:
         PRINTABLE,
         Doc(
             "mapping FILE that speedups are relative to, such as your compiler's, or learned: what a trained rule"
-            " places; default: the problem's own baseline"
+            " places, or what problem.baseline takes; default: the problem's own baseline"
         ),
     ] = ""
     init: Annotated[
@@ -225,12 +225,16 @@ def resolve(
     first, where = (method.paper if paper else {}), "--set method"
     if method_settings is not None:
         first, where = typed_tables.dotted_keys(typed_tables.plain_table(method_settings)), "method"
+    settings_of_problem: Any = None
+    if problem is not None:
+        table = (problem.paper if paper else {}) | tables["problem"]
+        settings_of_problem, baseline = own_baseline(
+            typed_tables.build(problem.config, table, "--set problem"), options.baseline
+        )
+        options = replace(options, baseline=baseline)
     resolved = RunConfig(
         options,
-        problem
-        and typed_tables.build(
-            problem.config, (problem.paper if paper else {}) | tables["problem"], "--set problem"
-        ),
+        settings_of_problem,
         typed_tables.build(method.config, first | tables["method"], where),
         evaluator,
     )

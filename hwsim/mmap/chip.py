@@ -38,9 +38,10 @@ class Hbm:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Compute:
-    """Peak floating-point operations per second."""
+    """Peak floating-point operations per second, and cycles per second where the compiler's estimates are used."""
 
     peak_flops: Rate
+    clock_Hz: Rate | None = None
 
 
 @dataclass(frozen=True, config=_CONFIG)

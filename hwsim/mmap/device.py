@@ -59,10 +59,16 @@ def latency_parts_s(tables: Tables, layout: Layout) -> Floats:
     return _simulate_layout(tables, layout)[1]
 
 
-def _simulate_layout(tables: Tables, layout: Layout) -> tuple[float, Floats]:
+def latency_by_step_s(tables: Tables, layout: Layout) -> NDArray[np.float32]:
+    """float32 [T + 1], seconds of each instruction, what it waits for included, and of the last copies."""
+    return _simulate_layout(tables, layout)[2]
+
+
+def _simulate_layout(tables: Tables, layout: Layout) -> tuple[float, Floats, NDArray[np.float32]]:
     parts, took_s = np.empty(3), np.empty(len(tables.step) + 1, np.float32)
     action = layout.action.astype(np.int32)
-    return float(simulate(tables, action, layout.copy_first, layout.copy_last, parts, took_s)), parts
+    total_s = simulate(tables, action, layout.copy_first, layout.copy_last, parts, took_s)
+    return float(total_s), parts, took_s
 
 
 @kernel

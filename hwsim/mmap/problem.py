@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import warnings
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -16,19 +17,22 @@ from typing_extensions import Doc
 from hwsim.capabilities import Parts
 from hwsim.mappings import choice_columns
 from hwsim.mmap.chip import Chip, chip_file
-from hwsim.mmap.device import CONTENTION_S, RUN_S, WAIT_S, latency_parts_s, latency_s
+from hwsim.mmap.compiled import PACK_SECONDS, compiled_layout, priced_by_compiler
+from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
 from hwsim.mmap.heuristic.assignment import heuristic_layout
 from hwsim.mmap.judge import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.players import COPY_PRICES, ROOM_PRICES, best_greedy
-from hwsim.mmap.tables import Tables, build_tables
+from hwsim.mmap.shown import sections
+from hwsim.mmap.tables import build_tables
 from hwsim.mmap.terms import InstructionTerms
 from hwsim.problem import About, Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Violation
-from hwsim.sections import Bars, Box, Cell, MemoryMap, MemoryMaps, Section, Table
+from hwsim.sections import Section
 from hwsim.space import Space
-from workloads.errors import InputError
+from workloads.errors import InputError, Notice
+from workloads.programs.compiled import Compiled
 from workloads.programs.json_file import to_json
 from workloads.programs.program import Program
 
@@ -58,6 +62,19 @@ class MmapConfig:
             ' "latency": (baseline cost / cost)^2'
         ),
     ] = "return"
+    baseline: Annotated[
+        Literal["own", "xla", "heuristic"],
+        Doc(
+            "what speedups are over: xla, the placement that the compiler chose, where the program has it; heuristic,"
+            " the production heuristic; own: the first of these that there is"
+        ),
+    ] = "own"
+    price: Annotated[
+        Literal["roofline", "compiler"],
+        Doc(
+            "an instruction's arithmetic: flops / peak, or the compiler's cycles, where the program has them"
+        ),
+    ] = "roofline"
 
 
 class MmapProblem:
@@ -70,23 +87,30 @@ class MmapProblem:
               more), or (baseline cost / cost)^2 with `reward = "latency"`; 0 if the game is lost
     epsilon   the share of bytes of the buffers with a replaced action
 
-    The baseline is the production heuristic's own layout. It is no mapping of the game: `baseline.mapping` is its
-    projection, which may cost more or less.
+    The baseline is the compiler's own layout, where the program has it, or else the production heuristic's. It is no
+    mapping of the game, since copies overlap: `baseline.mapping` is its projection, which may cost more or less. The
+    compiler's layout is not refused for what it breaks; `baseline_broken` says what that is.
+
+    What the compiler keeps of fast memory for the inside of instructions is not there to place buffers in: of all
+    instructions the most, a ruling, since the game knows no room that comes and goes.
 
     Attributes:
-        heuristic: the layout of the baseline.
+        own_layout: the layout of the baseline.
         parts: the instructions with what they wait for, and the last copies; their sum is the cost.
     """
 
     def __init__(self, program: Program, chip: Chip, config: MmapConfig | None = None) -> None:
-        """Lay the program out by the heuristic.
+        """Lay the program out as the baseline does.
 
         Raises:
-            InputError: `reward` is unknown, or `build_tables` refuses the program.
+            InputError: `reward` is unknown, `build_tables` refuses the program, or the program has not what `baseline`
+                or `price` asks for.
         """
         self.config = config or MmapConfig()
         if self.config.reward not in ("return", "latency"):
             raise InputError(f"problem.reward: expected return or latency, found {self.config.reward!r}")
+        self._given, self._given_chip = program, chip
+        program, chip = _as_compiled(program, chip, self.config)
         self.program, self._chip = program, chip
         self.tables = build_tables(program, chip, self.config.literal_copies, self.config.drop_backup)
         self.game = MmapGame(self.tables, chip.cmem.granule_bytes)
@@ -96,7 +120,7 @@ class MmapProblem:
             "mmap",
             program.name,
             chip.name,
-            baseline_name="the production heuristic",
+            baseline_name=self._baseline_name,
             evaluated="programs",
             step="instruction",
             uncounted="; ".join(program.remarks),
@@ -121,14 +145,46 @@ class MmapProblem:
             terms=InstructionTerms(self.game),
         )
         self._proved: dict[float, Bound] = {}
-        self.heuristic: Layout = heuristic_layout(program, self.tables, chip.cmem.granule_bytes)
-        cost = latency_s(self.tables, self.heuristic)
-        self.baseline = Baseline(self._demonstration(), cost, "heuristic", nearest=True)
+        before = self._layout_before(0.0)
+        cost = latency_s(self.tables, before)
+        rule = "heuristic" if self._compiled is None else self._compiled.name
+        self.baseline = Baseline(self._demonstration(before), cost, rule, nearest=True)
+        if self.config.baseline == "xla" and (broken := self.baseline_broken()):
+            more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+            warnings.warn(
+                Notice(f"{self._baseline_name} breaks rules of the game: {broken[0]}{more}"), stacklevel=2
+            )
 
-    def _demonstration(self) -> Mapping16:
-        """int16 [N, 1], the heuristic's actions as the game can play them, without a dead end."""
+    @property
+    def _compiled(self) -> Compiled | None:
+        """The compiler's placement, if it is the baseline."""
+        return None if self.config.baseline == "heuristic" else self.program.compiled
+
+    @property
+    def _baseline_name(self) -> str:
+        compiled = self._compiled
+        return "the production heuristic" if compiled is None else f"{compiled.name}'s placement"
+
+    def _layout_before(self, seconds: float) -> Layout:
+        """The layout of the baseline; of a compiler's, within so many seconds, the addresses."""
+        compiled, cmem = self._compiled, self._chip.cmem
+        if compiled is None:
+            return heuristic_layout(self.program, self.tables, cmem.granule_bytes)
+        return compiled_layout(self.program, compiled, cmem.capacity_bytes, cmem.granule_bytes, seconds)
+
+    @cached_property
+    def own_layout(self) -> Layout:
+        """See the class. What costs time, the addresses of a compiler's layout, is done when somebody asks."""
+        return self._layout_before(PACK_SECONDS)
+
+    def baseline_broken(self) -> list[Violation]:
+        """What the baseline's layout breaks of the rules, but that its copies overlap."""
+        return judge(self.program, self.rates, self.own_layout, pools=True)
+
+    def _demonstration(self, layout: Layout) -> Mapping16:
+        """int16 [N, 1], a layout's actions as the game can play them, without a dead end."""
         forgiving = MmapGame(self.tables._replace(drop_backup=True), self.game.granule_bytes)
-        return forgiving.play(self.heuristic.action.astype(np.int16)[None]).action[0][:, None]
+        return forgiving.play(layout.action.astype(np.int16)[None]).action[0][:, None]
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
         """Play mappings int16 [B, N, 1] and estimate the cost of what runs. Nothing is random: keys are ignored.
@@ -188,8 +244,8 @@ class MmapProblem:
         return _places(self.layout(mapping))
 
     def baseline_placement(self) -> list[dict[str, Any] | None] | None:
-        """The same of the heuristic's own layout, which no game leads to; None if the baseline is a mapping."""
-        return _places(self.heuristic) if self.baseline.nearest else None
+        """The same of the baseline's own layout, which no game leads to; None if the baseline is a mapping."""
+        return _places(self.own_layout) if self.baseline.nearest else None
 
     def placed_in(self) -> tuple[str, int]:
         """The fast memory of the chip."""
@@ -197,8 +253,8 @@ class MmapProblem:
 
     @property
     def baseline_layout(self) -> Layout:
-        """The layout of the baseline: the heuristic's own, or what another baseline's mapping leads to."""
-        return self.heuristic if self.baseline.nearest else self.layout(self.baseline.mapping)
+        """The layout of the baseline: its own, or what another baseline's mapping leads to."""
+        return self.own_layout if self.baseline.nearest else self.layout(self.baseline.mapping)
 
     def sections(self, mapping: Mapping16) -> list[Section]:
         """Fast memory, the buffers and what a latency consists of: of the baseline's layout and of one mapping's."""
@@ -223,18 +279,52 @@ class MmapProblem:
 
     @property
     def heuristic_return(self) -> float:
-        """The normalised return of the heuristic's own layout, which may do what no play can."""
-        run_s = latency_parts_s(self.tables, self.heuristic)[RUN_S]
+        """The normalised return of the baseline's own layout, which may do what no play can."""
+        run_s = latency_parts_s(self.tables, self.own_layout)[RUN_S]
         return float((self.tables.none_s - run_s) / self.tables.most_s)
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, program and settings."""
-        parts = {"version": SIMULATOR_VERSION, "config": asdict(self.config), "files": dict(self.files())}
+        parts = {"version": SIMULATOR_VERSION, "config": _told(self.config), "files": dict(self.files())}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def files(self) -> dict[str, str]:
         """The program and the chip as text."""
-        return {"program.json": to_json(self.program), "chip.toml": chip_file(self._chip)}
+        return {"program.json": to_json(self._given), "chip.toml": chip_file(self._given_chip)}
+
+
+def _as_compiled(program: Program, chip: Chip, config: MmapConfig) -> tuple[Program, Chip]:
+    """The program with the prices that were asked for, and the chip without what its compiler keeps of fast memory."""
+    compiled, clock_Hz = program.compiled, chip.compute.clock_Hz
+    if compiled is None:
+        wanted = {"baseline": config.baseline == "xla", "price": config.price == "compiler"}
+        for name, asked in wanted.items():
+            if asked:
+                raise InputError(
+                    f"problem.{name}={getattr(config, name)}: expected a program with what its compiler decided, such"
+                    f" as a text of XLA's for a TPU, found {program.name!r} without"
+                )
+        return program, chip
+    if config.price == "compiler":
+        if clock_Hz is None:
+            raise InputError(
+                f"problem.price=compiler: expected a chip with compute.clock_Hz, found {chip.name!r} without"
+            )
+        program = priced_by_compiler(program, clock_Hz, chip.compute.peak_flops)
+    cmem, granule = chip.cmem, chip.cmem.granule_bytes
+    left = cmem.capacity_bytes - -(-compiled.scratch_bytes // granule) * granule
+    if left < granule:
+        raise InputError(
+            f"program {program.name!r} on chip {chip.name!r}: expected less than {cmem.capacity_bytes} bytes of fast"
+            f" memory for the inside of an instruction, found {compiled.scratch_bytes}"
+        )
+    return program, replace(chip, cmem=replace(cmem, capacity_bytes=left))
+
+
+def _told(config: MmapConfig) -> dict[str, Any]:
+    """Settings for a fingerprint: those that came later only where they change something."""
+    later = {"baseline": "own", "price": "roofline"}
+    return {name: value for name, value in asdict(config).items() if later.get(name) != value}
 
 
 def _play_greedily(game: MmapGame) -> tuple[Mapping16, int]:
@@ -253,88 +343,3 @@ def _places(layout: Layout) -> list[dict[str, Any] | None]:
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     places = [{name: value for name, value in zip(columns, row, strict=True) if value >= 0} for row in rows]
     return [place or None for place in places]
-
-
-PARTS = {
-    RUN_S: "instructions alone",
-    CONTENTION_S: "slowed down by copies",
-    WAIT_S: "waiting for copies",
-}
-"""Of a latency, for people."""
-BEST = "the best"
-
-
-def sections(
-    program: Program, tables: Tables, before: Layout, best: Layout, granule_bytes: int, baseline_name: str
-) -> list[Section]:
-    """The layout `before`, of the baseline, and the best one, each as it is simulated."""
-    layouts = {baseline_name: before, BEST: best}
-    parts = {label: latency_parts_s(tables, layout) for label, layout in layouts.items()}
-    less = {name: float(parts[baseline_name][k] - parts[BEST][k]) for k, name in PARTS.items()}
-    most = max(less, key=lambda name: abs(less[name]))
-    way = "less" if less[most] >= 0 else "more"
-    edges = np.concatenate([[0.0], np.cumsum(tables.step["supply_s"])]).tolist()
-    return [
-        Bars(
-            "What the latency consists of",
-            f"The largest change: {most}, {abs(less[most]) * 1e6:,.2f} us {way}.",
-            list(PARTS.values()),
-            {label: [float(found[k]) for k in PARTS] for label, found in parts.items()},
-            "s",
-        ),
-        MemoryMaps(
-            "Fast memory over time",
-            "A box is a tensor in fast memory: how long it stays there, and at which address. The time is that of the"
-            " instructions with all buffers in fast memory.",
-            [
-                MemoryMap(
-                    label, "CMEM", tables.capacity * granule_bytes, edges, _boxes(program, tables, layout)
-                )
-                for label, layout in layouts.items()
-            ],
-            "s",
-            "instruction",
-        ),
-        _buffers(program, tables, before, best, baseline_name),
-    ]
-
-
-def _boxes(program: Program, tables: Tables, layout: Layout) -> list[Box]:
-    boxes = []
-    for b in np.flatnonzero(layout.first >= 0).tolist():
-        copied = layout.copy_first[b] >= 0
-        boxes.append(
-            Box(
-                program.buffer_name(b),
-                ACTIONS[int(layout.action[b])].lower(),
-                int(layout.first[b]),
-                int(layout.last[b]) + 1,
-                int(layout.offset_bytes[b]),
-                int(tables.buffer["size_bytes"][b]),
-                (int(layout.copy_first[b]), int(layout.copy_last[b]) + 1) if copied else None,
-            )
-        )
-    return boxes
-
-
-def _buffers(program: Program, tables: Tables, before: Layout, best: Layout, baseline_name: str) -> Table:
-    columns = [
-        ("buffer", ""), ("size", "B"), (baseline_name, ""), (BEST, ""), ("first step", ""), ("last step", ""),
-        ("address", "B"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = []
-    for b in np.flatnonzero((before.action >= 0) | (best.action >= 0)).tolist():
-        there = best.first[b] >= 0
-        place = (best.first[b], best.last[b], best.offset_bytes[b])
-        actions = [ACTIONS[int(a)].lower() if a >= 0 else None for a in (before.action[b], best.action[b])]
-        rows.append(
-            [
-                program.buffer_name(b),
-                int(tables.buffer["size_bytes"][b]),
-                *actions,
-                *(int(value) if there else None for value in place),
-            ]
-        )
-    changed = [row[2] != row[3] for row in rows]
-    says = f"{sum(changed):,} of {len(rows):,} buffers are treated otherwise than by {baseline_name}."
-    return Table("Buffers", says, columns, rows, changed)

@@ -113,7 +113,7 @@ def test_the_layout_of_the_baseline_is_that_of_its_mapping():
     problem = PROBLEMS["mmap"]()
     mapping = valid(problem)
     other = with_baseline(problem, mapping, "mine.json", "x")
-    assert problem.baseline_layout is problem.heuristic
+    assert problem.baseline_layout is problem.own_layout
     assert problem.baseline_placement() is not None
     np.testing.assert_array_equal(other.baseline_layout.action, other.layout(mapping).action)
     assert other.baseline_placement() is None

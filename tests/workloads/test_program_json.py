@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.errors import InputError
+from workloads.programs.compiled import Compiled, Estimate, Placed
 from workloads.programs.json_file import check, from_json, to_json
 from workloads.programs.program import Buffer, Instruction, Program, ProgramBuilder, Tensor
 
@@ -205,6 +206,67 @@ def test_a_hundred_thousand_buffers_are_read_in_seconds():
     began = time.process_time()
     assert from_json(text, "there") == program
     assert time.process_time() - began < 30  # one; what is quadratic takes hours
+
+
+COMPILED = Compiled(
+    "xla",
+    (Estimate(7, 0), Estimate(0, 4096), Estimate(12, 64)),
+    (Placed(0), Placed(2), Placed(1, 0, 0), Placed(0), Placed(2), Placed(1, 2, 2)),
+)
+WHOLE = replace(SMALL, compiled=COMPILED)
+
+
+def test_what_the_compiler_decided_comes_back():
+    assert from_json(to_json(WHOLE), "f") == WHOLE
+    assert (COMPILED.cycles, COMPILED.scratch_bytes) == (19, 4096)
+    assert "compiled" not in json.loads(to_json(SMALL))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c.pop("name"), "compiled: expected an object of name, instructions and buffers"),
+        (lambda c: c.update(name=3), "compiled: name: expected a string, found 3"),
+        (lambda c: c.update(more=1), "compiled: expected an object of name, instructions and buffers"),
+        (lambda c: c["buffers"].pop("action"), "compiled: buffers.action: expected a list, found nothing"),
+        (
+            lambda c: c["instructions"].update(cycles=[1.5, 0, 0]),
+            "cycles\\[0\\]: expected an integer, found 1.5",
+        ),
+    ],
+)
+def test_damage_of_what_the_compiler_decided_is_refused(change, words):
+    document = json.loads(to_json(WHOLE))
+    change(document["compiled"])
+    with pytest.raises(InputError, match=words):
+        from_json(json.dumps(document), "f")
+
+
+@pytest.mark.parametrize(
+    ("compiled", "words"),
+    [
+        (replace(COMPILED, name="of mine"), "compiled.name: expected a word, found 'of mine'"),
+        (replace(COMPILED, buffers=COMPILED.buffers[1:]), "compiled.buffers: expected 6, found 5"),
+        (replace(COMPILED, instructions=()), "compiled.instructions: expected 3, found 0"),
+        (replace(COMPILED, instructions=(Estimate(-1, 0),) * 3), r"compiled.instructions\[0\].cycles"),
+        (
+            replace(COMPILED, buffers=(Placed(3),) * 6),
+            r"compiled.buffers\[0\].action: expected an integer from 0 to 2",
+        ),
+        (
+            replace(COMPILED, buffers=(Placed(1, 0, 3),) * 6),
+            r"copy_last: expected an integer from -1 to 2, found 3",
+        ),
+        (replace(COMPILED, buffers=(Placed(1),) * 6), "expected a window of a copy, and of no other action"),
+        (
+            replace(COMPILED, buffers=(Placed(2, 0, 1),) * 6),
+            "expected a window of a copy, and of no other action",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_program_is_refused(compiled, words):
+    with pytest.raises(InputError, match=words):
+        check(replace(SMALL, compiled=compiled))
 
 
 def test_a_file_of_many_remarks_leaves_some_and_how_many_more():

@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 
 from workloads.errors import Fault, InputError, short, wrong
 from workloads.json_text import MAX_ROWS
+from workloads.programs import compiled as compilers
+from workloads.programs.compiled import Compiled
 from workloads.text import FILE_NAME, encodes, is_file_name, is_name
 
 NO_ALIAS = -1
@@ -92,7 +94,8 @@ class Buffer:
 @dataclass(frozen=True)
 class Program:
     """Instructions in schedule order, tensors, and the buffers in the order in which the game decides on them:
-    by instruction, inputs before outputs. `remarks` says what was guessed or not counted, a line each.
+    by instruction, inputs before outputs. `remarks` says what was guessed or not counted, a line each; `compiled` what
+    its compiler decided and estimated, where that is known.
 
     Construction checks nothing; `workloads.programs.json_file.check` does, and every loader calls it.
     """
@@ -103,6 +106,7 @@ class Program:
     buffers: tuple[Buffer, ...]
     source: str = ""
     remarks: tuple[str, ...] = ()
+    compiled: Compiled | None = None
 
     def __len__(self) -> int:
         return len(self.buffers)
@@ -151,6 +155,8 @@ def check(program: Program) -> Program:
         _check_buffers(program)
         _check_groups(program)
         _check_totals(program)
+        if program.compiled is not None:
+            compilers.check(program.compiled, len(program.instructions), len(program.buffers))
     except Fault as fault:
         raise InputError(f"program {short(program.name)}: {fault}") from None
     return program

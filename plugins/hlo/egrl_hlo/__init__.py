@@ -14,17 +14,17 @@ from workloads.errors import InputError
 from workloads.files import MAX_BYTES, read_bytes, unpack
 from workloads.programs.program import Program
 
-ENDINGS = (".hlo", ".hlo.gz", ".txt")
+ENDINGS = (".hlo", ".hlo.gz", ".hlo.xz", ".txt")
 """Of files of HLO text: the names of the entry points in pyproject.toml."""
 
 
 def read(file: str, boundary_aliases: bool = False, allow_unknown: bool = False) -> Program:
-    """The program in a file of HLO text (.hlo, .hlo.gz, .txt); the flags are those of `lower`.
+    """The program in a file of HLO text (.hlo, .hlo.gz, .hlo.xz, .txt); the flags are those of `lower`.
 
     Raises:
         InputError: not such a file, not scheduled, cut off or damaged; one line.
     """
-    data = unpack(read_bytes(file, "HLO text (.hlo, .hlo.gz or .txt)"), file, MAX_BYTES)
+    data = unpack(read_bytes(file, "HLO text (.hlo, .hlo.gz, .hlo.xz or .txt)"), file, MAX_BYTES)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from egrl_hlo.flops import NONE, Price, Trace
+from egrl_hlo.layout import VMEM
 from egrl_hlo.parse import Computation, Module, Node, names, numbers
+from egrl_hlo.trace import NONE, Price, Trace
 
 
 def total(body: Trace, first: int = 0) -> Price:
     """The price of a body. Traffic of its parameters goes to the operands, from number `first` on, traffic of its
-    results to the results, all other traffic to slow memory. A result that is a parameter, unchanged, is passed; one
-    that takes a parameter's place can do so outside, too."""
+    results to the results, all other traffic to slow memory, unless the compiler put it in fast memory. A result that
+    is a parameter, unchanged, is passed; one that takes a parameter's place can do so outside, too."""
     origin = origins(body)
     operands = {value: (first + number, leaf) for value, (number, leaf) in body.parameters.items()}
     results: dict[int, int] = {}
@@ -41,13 +43,22 @@ def total(body: Trace, first: int = 0) -> Price:
             elif (leaf := results.get(value, results.get(origin.get(value, value), NONE))) != NONE:
                 writes[leaf] += size
             else:
-                slow += size
+                slow += size * (body.places[step.at[value]].space != VMEM)
     for leaf, value in enumerate(body.results):
         if value in body.constants:
             writes[leaf] += body.sizes[value]
     for position, source, _ in in_place:
         reads.setdefault((position, source), 0)
-    return Price(sum(s.flops for s in body.steps), reads, writes, slow, tuple(in_place), passes)
+    return Price(
+        sum(s.flops for s in body.steps),
+        reads,
+        writes,
+        slow,
+        tuple(in_place),
+        passes,
+        sum(s.cycles for s in body.steps),
+        max((s.scratch_bytes for s in body.steps), default=0),
+    )
 
 
 def origins(body: Trace) -> dict[int, int]:
@@ -76,6 +87,8 @@ def repeated(body: Price, condition: Price, trips: int, leaves: int) -> Price:
         (body.slow_bytes + condition.slow_bytes) * trips,
         tuple((0, leaf, leaf) for leaf in state),
         passes,
+        (body.cycles + condition.cycles) * trips,
+        body.scratch_bytes,
     )
 
 
@@ -88,7 +101,7 @@ def copied(price: Price, sizes: list[int]) -> Price:
         if leaf < len(sizes):
             reads[key] = reads.get(key, 0) + sizes[leaf]
             writes[leaf] = max(writes.get(leaf, 0), sizes[leaf])
-    return Price(price.flops, reads, writes, price.slow_bytes)
+    return replace(price, reads=reads, writes=writes, in_place=(), passes={})
 
 
 _STATED = re.compile(r'"?known_trip_count"?\s*:\s*\{\s*"?n"?\s*:\s*"?(\d{1,15})')

@@ -16,6 +16,8 @@
   buffers are an alias group and only the update moves. Otherwise the old value is copied: read and written in full.
 - **At the boundary** parameters and results lie in slow memory. `--boundary-aliases` makes a result take a donated
   parameter's memory.
+- **Of the TPU compiler's texts** copies between memories (`egrl_hlo/moves.py`) are no instructions but XLA's placement
+  (`egrl_hlo/placement.py`). Sizes are those of tiles (`egrl_hlo/layout.py`).
 - **Operations**: two a multiply-accumulate, without padding and the holes of dilated convolutions; one an element of
   anything element-wise; none for moving and converting; a reduction its elements times its function's; a sort n log2 n
   comparisons; an FFT 5 n log2 n. Library calls that multiply (`…matmul`, `…gemm`, `…conv…`) count by their shapes. An
@@ -27,11 +29,13 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
+from egrl_hlo import moves
 from egrl_hlo.bodies import origins
-from egrl_hlo.flops import NONE, Trace, trace
 from egrl_hlo.parse import Module
+from egrl_hlo.placement import placement
 from egrl_hlo.price import Pricer
 from egrl_hlo.scan import Array, Fault, Shape, leaves
+from egrl_hlo.trace import NONE, Trace, trace
 from workloads.errors import InputError
 from workloads.importers.uncounted import account, names
 from workloads.programs.program import Program, ProgramBuilder, check
@@ -59,7 +63,12 @@ def lower(
     try:
         donated = _donated(module)
         pricer = Pricer(module)
-        found = trace(module.entry, pricer.price, lambda number, leaf: (number, leaf) in donated)
+        found = trace(
+            module.entry,
+            pricer.price,
+            lambda number, leaf: (number, leaf) in donated,
+            moves.find(module.entry, module),
+        )
         program = _program(found, module, name, source, boundary_aliases)
     except Fault as fault:
         raise InputError(f"{where}: {fault}") from None
@@ -123,7 +132,8 @@ def _program(found: Trace, module: Module, name: str, source: str, boundary: boo
     if boundary:
         for old, new in _boundary(found, module):
             builder.share([at[old], at[new]])
-    return builder.build(name, source)
+    program = builder.build(name, source)
+    return replace(program, compiled=placement(found, program, list(at)))
 
 
 def _used(found: Trace) -> set[int]:

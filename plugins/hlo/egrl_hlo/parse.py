@@ -301,3 +301,20 @@ def array(node: Node) -> Array:
     """The shape of an array; of several results the largest."""
     found = leaves(node.shape)
     return max(found, key=lambda leaf: leaf.elements) if found else Array(0, (0,))
+
+
+_CYCLES = re.compile(r'"estimated_cycles":"?(\d{1,15})')
+_SCRATCH = re.compile(r'"used_scoped_memory_configs":\[([^\]]*)\]')
+_IN_VMEM = re.compile(r'"memory_space":"?1"?,"offset":"?(\d{1,15})"?,"size":"?(\d{1,15})')
+
+
+def cycles_of(node: Node) -> int:
+    """The cycles that the compiler estimates of a node; 0 where it states none."""
+    found = _CYCLES.search(node.attributes.get("backend_config", ""))
+    return int(found[1]) if found else 0
+
+
+def scratch_of(node: Node) -> int:
+    """Bytes of fast memory, from its beginning, that the compiler keeps for the inside of a node."""
+    found = _SCRATCH.search(node.attributes.get("backend_config", ""))
+    return max((int(at) + int(size) for at, size in _IN_VMEM.findall(found[1])), default=0) if found else 0

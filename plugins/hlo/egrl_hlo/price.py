@@ -7,16 +7,19 @@ most once in full), wherever in the fusion that happens.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from egrl_hlo import moves
 from egrl_hlo.bodies import copied, repeated, total, trips_of
-from egrl_hlo.flops import ELEMENTWISE, Price, Trace, flops, like_product, trace
+from egrl_hlo.flops import ELEMENTWISE, flops, like_product
 from egrl_hlo.parse import Computation, Module, Node, array, names, one_name, operand, path_of
 from egrl_hlo.scan import Array, Fault, leaves
+from egrl_hlo.trace import Price, Trace, trace
 from workloads.importers.uncounted import Uncounted
 
 _PRODUCT = re.compile(r"matmul|gemm|conv|dot", re.IGNORECASE)
@@ -78,7 +81,8 @@ class Pricer:
         _match(self._computation(name), operands)
         if name not in self._traces:
             with self._inside(name) as computation:
-                self._traces[name] = trace(computation, self.price, lambda number, leaf: True)
+                found = moves.find(computation, self.module)
+                self._traces[name] = trace(computation, self.price, lambda number, leaf: True, found)
         return self._traces[name]
 
     def applied(self, node: Node) -> int:
@@ -94,7 +98,11 @@ class Pricer:
         if node.opcode in ("fusion", "call"):
             return self._count(_called(node))
         if node.opcode == "custom-call":
-            target = node.attributes.get("custom_call_target", "").strip('"')
+            target = moves.target(node)
+            if target in (*moves.MOVING, *moves.ALLOCATES, *moves.PASSES):
+                return 0
+            if target in moves.SELECTING:
+                return array(operand(node, operands, 0)).elements
             if _PRODUCT.search(target) and len(operands) >= 2:
                 return like_product(node, operands)
             self.unknown.append(_stranger(node, operands, f"custom-call {target}".strip()))
@@ -117,9 +125,8 @@ class Pricer:
             in_place.append((old, 0, leaf))
             reads[old, 0] = size if node.opcode == "scatter" else 0
             writes[leaf] = size
-        for old, path, leaf in stated_aliases(node, operands):
-            in_place.append((old, path, leaf))
-        return Price(self._flops(node, operands), reads, writes, 0, tuple(in_place))
+        in_place += stated_aliases(node, operands)
+        return Price(self._flops(node, operands), reads, writes, 0, tuple(dict.fromkeys(in_place)))
 
     def _fusion(self, node: Node, operands: list[Node]) -> Price:
         name = one_name(node, "calls")
@@ -154,7 +161,7 @@ class Pricer:
             if not need or node.opcode in ("parameter", "constant"):
                 continue
             sources = computation.operands(node)
-            out = array(node).elements
+            out, inner = array(node).elements, None
             if node.opcode in ("fusion", "call", "while", "conditional", "async-start"):
                 inner = self.price(node, computation)
                 count, slow = count + inner.flops, slow + inner.slow_bytes
@@ -163,6 +170,10 @@ class Pricer:
             for k, source in enumerate(sources):
                 shape = array(source)
                 wanted = needed(node, need, out, k, shape, sources)
+                if inner is not None and shape.size_bytes:
+                    # A fusion within this one reads no more than it does alone.
+                    read = inner.reads.get((k, 0), 0)
+                    wanted = min(wanted, -(-shape.elements * read // shape.size_bytes))
                 if k == 0 and node.name in updated:
                     at = parameters[through_bitcasts(source, by_name).name]
                     more[at, 0] += updated[node.name]
@@ -210,7 +221,7 @@ class Pricer:
             prices, key=lambda p: (sum(p.reads.values()) + sum(p.writes.values()) + p.slow_bytes, p.flops)
         )
         reads = {(k, leaf): 0 for k, each in enumerate(operands) for leaf in range(len(leaves(each.shape)))}
-        return Price(dearest.flops, {**reads, **dearest.reads}, dearest.writes, dearest.slow_bytes)
+        return replace(dearest, reads={**reads, **dearest.reads})
 
 
 def _called(node: Node) -> str:
@@ -238,12 +249,13 @@ def _match(computation: Computation, operands: list[Node]) -> None:
 
 _FROM_FIRST = frozenset(("slice", "dynamic-slice", "pad", "broadcast", "gather"))
 """Their first operand is read as far as there are elements to fill from it."""
+_SHARED = re.compile(r'\{"indices":\[([\d",\s]*)\]\}')
 _ALIASING = re.compile(r"\{\s*([\d,\s]*)\}:\s*\(\s*(\d{1,6})\s*,\s*\{\s*([\d,\s]*)\}")
 
 
 def size_of(shape: Array, elements: int) -> int:
-    """Bytes of some of an array's elements."""
-    return -(-elements * shape.bits // 8)
+    """Bytes of some of an array's elements, with their share of the holes."""
+    return -(-elements * shape.size_bytes // shape.elements) if shape.elements else 0
 
 
 def needed(node: Node, need: int, out: int, position: int, shape: Array, operands: list[Node]) -> int:
@@ -269,8 +281,19 @@ def updates(node: Node, operands: list[Node]) -> list[tuple[int, int]]:
 
 
 def stated_aliases(node: Node, operands: list[Node]) -> list[tuple[int, int, int]]:
-    """What `output_to_operand_aliasing` says, for results and operands of at most one level of tuples."""
+    """What `output_to_operand_aliasing` says, for results and operands of at most one level of tuples, and what the TPU
+    compiler says in its `backend_config`: numbers of operands, and behind them of results, that share memory."""
     found = []
+    for text in _SHARED.findall(node.attributes.get("backend_config", "")):
+        shared = [int(number) for number in re.findall(r"\d{1,6}", text)]
+        for old, new in itertools.product(shared, shared):
+            leaf = new - len(operands)
+            if (
+                old < len(operands)
+                and 0 <= leaf < len(leaves(node.shape))
+                and len(leaves(operands[old].shape)) == 1
+            ):
+                found.append((old, 0, leaf))
     key = "output_to_operand_aliasing"
     for out, number, path in _ALIASING.findall(node.attributes.get(key, "")):
         leaf, source = ((*path_of(text, f"{node.name}: {key}"), 0)[0] for text in (out, path))

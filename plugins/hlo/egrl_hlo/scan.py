@@ -6,6 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 
+from egrl_hlo import layout
+from egrl_hlo.layout import PLAIN, Layout
+
 _SPACE = re.compile(r"(?:\s|/\*.*?\*/)*", re.DOTALL)
 _BRACKET = re.compile(r'[(){}\[\]"]|/\*')
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -113,7 +116,6 @@ def closing(text: str, at: int) -> int | None:
 
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\]\[(){}]*)\]")
 _BITS = re.compile(r"(?:bf|tf|[csuf])(\d{1,4})(?:e\d+m\d+[a-z0-9]*)?")
-_ELEMENT_BITS = re.compile(r"[:)]E\((\d{1,4})\)")
 _NO_DATA = ("token", "opaque")
 MAX_BITS = 1024
 """Widest element that is believed."""
@@ -121,10 +123,12 @@ MAX_BITS = 1024
 
 @dataclass(frozen=True)
 class Array:
-    """An array: the width of its elements (0 for tokens) and its dimensions; bounds where these are dynamic."""
+    """An array: the width of its elements (0 for tokens), its dimensions (bounds where these are dynamic), and how it
+    lies in memory."""
 
     bits: int
     dims: tuple[int, ...] = ()
+    layout: Layout = PLAIN
 
     @property
     def elements(self) -> int:
@@ -132,7 +136,10 @@ class Array:
 
     @property
     def size_bytes(self) -> int:
-        return -(-self.elements * self.bits // 8)
+        """What it takes in memory, with the holes of its tiles."""
+        if not self.bits or not self.elements:
+            return 0
+        return -(-self.layout.elements(self.dims) * self.bits // 8) + self.layout.before_bytes
 
 
 Shape = Array | tuple["Shape", ...]
@@ -156,16 +163,15 @@ def parse(line: Line) -> Shape:
     found = line.match(_ARRAY)
     if found is None:
         raise Fault(f"expected a shape, found {line.here()}")
-    layout = line.group() if line.peek() == "{" else ""
-    return Array(_bits(found[1], layout), _dims(found[2]))
+    lies = layout.read(line.group()) if line.peek() == "{" else PLAIN
+    return Array(_bits(found[1], lies), _dims(found[2]), lies)
 
 
-def _bits(name: str, layout: str) -> int:
+def _bits(name: str, lies: Layout) -> int:
     if name in _NO_DATA:
         return 0
-    stated = _ELEMENT_BITS.search(layout)
-    if stated is not None and 0 < int(stated[1]) <= MAX_BITS:
-        return int(stated[1])
+    if 0 < lies.element_bits <= MAX_BITS:
+        return lies.element_bits
     if name == "pred":
         return 8
     found = _BITS.fullmatch(name)

@@ -57,7 +57,7 @@ def test_flags_of_models_are_refused_with_hlo_text_and_the_other_way_round(tmp_p
     model = onnx_models.tiny(tmp_path / "net.onnx")
     words = "--boundary-aliases: expected with a compiled program, found with a model"
     refuse(capsys, ["import", model, "-o", output, "--boundary-aliases"], words)
-    words = "model.txt: expected HLO text (.hlo, .hlo.gz or .txt): No such file or directory"
+    words = "model.txt: expected HLO text (.hlo, .hlo.gz, .hlo.xz or .txt): No such file or directory"
     refuse(capsys, ["import", "model.txt", "-o", output], words)
 
 

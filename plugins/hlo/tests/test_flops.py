@@ -136,3 +136,30 @@ def test_operations_of_jitted_programs_are_those_that_xla_counts_with_loops_writ
     hlo_costs = module_of(Path(__file__).resolve().parents[1] / "benchmarks" / "hlo_costs.py")
     _, theirs, ours, *_ = (cell.replace(",", "") for cell in hlo_costs.row(name))
     assert int(ours) == pytest.approx(int(theirs), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("window", "out", "each"),
+    [
+        ("size=1x7 pad=0_0x3_3", "2,4", 2 * 4),  # every window has all four: one sum a row, given to each
+        ("size=1x8 pad=0_0x3_4", "2,4", 2 * 4),
+        ("size=1x6 pad=0_0x3_2", "2,4", 2 * 4 * 6),  # the first window misses the last one
+        ("size=1x7 pad=0_0x2_3", "2,3", 2 * 3),
+        ("size=1x3 pad=0_0x1_1", "2,4", 2 * 4 * 3),
+        ("size=1x7 stride=1x2 pad=0_0x3_3", "2,2", 2 * 2 * 7),
+    ],
+)
+def test_windows_that_all_have_everything_are_one_reduction(window, out, each):
+    text = f"""HloModule m, is_scheduled=true
+%sum {{
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %r = f32[] add(%a, %b)
+}}
+ENTRY %main {{
+  %p = f32[2,4]{{1,0}} parameter(0)
+  %z = f32[] constant(0)
+  ROOT %w = f32[{out}]{{1,0}} reduce-window(%p, %z), window={{{window}}}, to_apply=%sum
+}}
+"""
+    assert of_text(text, "m", "", "f").flops == each

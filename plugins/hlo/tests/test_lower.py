@@ -447,3 +447,36 @@ def test_a_cache_lowered_by_xla_is_updated_in_place():
     assert [b.traffic_bytes for b in group] == [0, 4 * 32 * 4]
     table = next(b for b in program if program.tensors[b.tensor].name == "table.1")
     assert table.traffic_bytes == 4 * 32 * 4
+
+
+def test_a_fusion_within_a_fusion_reads_of_an_array_what_it_slices():
+    inner = """
+%slices {
+  %p = f32[8,256]{1,0} parameter(0)
+  %i = s32[] parameter(1)
+  %z = s32[] constant(0)
+  ROOT %s = f32[1,256]{1,0} dynamic-slice(%p, %i, %z), dynamic_slice_sizes={1,256}
+}
+%outer {
+  %q = f32[8,256]{1,0} parameter(0)
+  %j = s32[] parameter(1)
+  %f = f32[1,256]{1,0} fusion(%q, %j), kind=kLoop, calls=%slices
+  ROOT %n = f32[1,256]{1,0} negate(%f)
+}
+"""
+    program = program_of(
+        """
+  %a = f32[8,256]{1,0} parameter(0)
+  %k = s32[] parameter(1)
+  ROOT %r = f32[1,256]{1,0} fusion(%a, %k), kind=kLoop, calls=%outer""",
+        inner,
+    )
+    assert uses(program) == [("r/in/a", 1024, False), ("r/out/r", 1024, False)]
+
+
+def test_a_call_that_selects_compares_each_element():
+    program = program_of("""
+  %a = f32[128,4096]{1,0} parameter(0)
+  ROOT %t = (f32[128,8]{1,0}, s32[128,8]{1,0}) custom-call(%a), custom_call_target="TopK"
+""")
+    assert program.flops == 128 * 4096

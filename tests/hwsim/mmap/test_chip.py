@@ -49,5 +49,7 @@ def test_a_wrong_value_is_refused_by_its_key(old, new, match):
 
 
 def test_a_chip_of_another_problem_or_an_unknown_name_is_refused():
-    with pytest.raises(InputError, match=r"chip: expected one of tpuv4i or a \.toml file, found 'nnpi'"):
+    with pytest.raises(
+        InputError, match=r"chip: expected one of tpuv4i, tpuv5e or a \.toml file, found 'nnpi'"
+    ):
         load_chip("nnpi")

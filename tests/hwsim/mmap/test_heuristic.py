@@ -170,5 +170,5 @@ def test_a_run_keeps_the_heuristics_own_layout_in_a_file_of_its_own(tmp_path):
     assert (document["kind"], document["cost"]) == ("layout", problem.baseline.cost)
     assert [row["node"] for row in document["layout"]] == list(problem.space.nodes)
     held = [row["place"]["offset_bytes"] for row in document["layout"] if "place" in row]
-    assert held == [offset for offset in problem.heuristic.offset_bytes.tolist() if offset >= 0]
+    assert held == [offset for offset in problem.own_layout.offset_bytes.tolist() if offset >= 0]
     assert len(held) > 10

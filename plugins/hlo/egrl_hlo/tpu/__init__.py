@@ -1,0 +1,1 @@
+"""What goes back to the TPU compiler: its placer is told which buffers come first and which last."""
