@@ -228,9 +228,8 @@ def band_figure(found: Mapping[str, Sequence[Band]], nodes: Sequence[str], title
         _bars(left, band)
         left.set_ylabel(f"{band.head}\n{name}", rotation=0, ha="right", va="center", fontsize=8)
         shown = "–" if np.isnan(band.contiguity) else f"{band.contiguity:.0%}"
-        left.text(
-            1.0, 1.02, f"contiguity {shown}", transform=left.transAxes, ha="right", va="bottom", fontsize=7
-        )
+        words = f"{shown} lie where the next one lies"
+        left.text(1.0, 1.02, words, transform=left.transAxes, ha="right", va="bottom", fontsize=7)
         _share(right, band)
     grid[0, 1].set_title("share of bytes", fontsize=8)
     _name_ops(grid[-1, 0], nodes)

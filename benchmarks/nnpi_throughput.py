@@ -20,7 +20,7 @@ import numpy as np
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.latency import latencies
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.nnpi.tables import rectify
+from hwsim.nnpi.rectify import rectify
 from workloads.load import load
 
 TWIN_FOLDER = Path(__file__).resolve().parents[1] / "tests" / "hwsim" / "nnpi"

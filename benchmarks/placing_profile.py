@@ -46,7 +46,8 @@ from hwsim.nnpi.place_features import FEATURE_NAMES
 from hwsim.nnpi.placer import DEFAULT_RULE, RULES, compile_map
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.profile_features import PROFILE_NAMES
-from hwsim.nnpi.tables import Tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import Tables
 from hwsim.placing import Placer
 from hwsim.problem import Mapping16
 from policies.places import Places

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.api import MethodLike, new_run, options_of, say_chosen
-from egrl.core.archive import Proposals
+from egrl.core.archive import Proposals, proposals
 from egrl.core.contracts import Budget, Memory
 from egrl.core.flow import one_thread
 from egrl.core.loop import Loop
 from egrl.core.mapping_file import names_of
 from egrl.measure.board import excerpt
+from egrl.measure.caller import CallerMeasures
 from egrl.measure.config import REPORTED
-from egrl.measure.evaluator import ReportedSeconds, checked
+from egrl.measure.evaluator import ReportedSeconds, Samples, checked
 from egrl.runs.champion import champion_of_named, nearest_best
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.naming import Named, confirm
@@ -32,7 +33,14 @@ from egrl.runs.past_run import Result
 from egrl.runs.resume import check_only
 from egrl.runs.run import reopen
 from egrl.runs.summary import METHOD, USER, summarise
+from hwsim.paired import is_same
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
+from workloads.errors import InputError
+
+CHECK, MOST_CHECKS = -1, 3
+"""The ticket of the baseline when a search goes on, which is no evaluation; how often it may fail."""
+ONCE = 0.1
+"""By how much a baseline may differ, as a logarithm, that was measured once before and once now. Assumption."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,9 @@ class Search:
     ...     result = search.result()
 
     `Search(resume="measured")` continues from the folder's last checkpoint: batches without results at that time, and
-    those reported since, are asked for again. Several threads may use one search: its methods run one at a time.
+    those reported since, are asked for again. Where seconds are reported, the baseline is asked for first, which counts
+    as no evaluation: `tell` refuses seconds of another board. Several threads may use one search: its methods run one
+    at a time.
 
     Attributes:
         problem: what is searched.
@@ -162,12 +172,16 @@ class Search:
         self._confirmed: tuple[int, Named] | None = None  # after how many evaluations, and what was named
         self._closed, self._written = False, (-1, -1)
         self._in_seconds = False if self.evaluations else None
+        self._to_check = (
+            0  # how often the baseline may still be asked for, to know that the board is the same
+        )
         if run.folder is not None and options.evaluator:
             self._in_seconds = True
             self._reported.attach(run.folder.path)
             if self.evaluations:
                 self._reported.read_baseline(run.folder.path)
                 self._context.costs.noise = self._reported.noise or None
+                self._to_check = MOST_CHECKS
 
     def __enter__(self) -> Search:
         return self
@@ -225,6 +239,9 @@ class Search:
         self._check_open("ask")
         if limit is not None:
             limit = _whole(limit)
+        if self._to_check and CHECK not in self._asked:
+            given, key = proposals(self.problem.baseline.mapping[None], "baseline"), np.zeros(1, np.uint64)
+            return self._batch(given.numbered(CHECK), key)
         flow = self._loop.flow
         if not self._executor.waiting:
             flow.extend(None if limit is None else flow.submitted + limit)
@@ -234,16 +251,19 @@ class Search:
             if not flow.due:
                 raise ValueError("ask: expected the results of the last batch first (tell), received none")
             self._loop.turn()
-        proposals, key = self._executor.take(limit)
-        self._asked.add(int(proposals.tickets[0]))
-        modelled = self.problem.evaluate(proposals.mapping, key)
+        return self._batch(*self._executor.take(limit))
+
+    def _batch(self, asked: Proposals, key: Keys) -> Batch:
+        """Proposals as they are handed out."""
+        self._asked.add(int(asked.tickets[0]))
+        modelled = self.problem.evaluate(asked.mapping, key)
         runs = modelled.status == Status.OK
         # the caller's own: a board may use it as scratch
         return Batch(
             modelled.repaired.copy(),
-            proposals.source.tolist(),
+            asked.source.tolist(),
             runs,
-            proposals,
+            asked,
             key,
             modelled,
             self.problem,
@@ -283,6 +303,9 @@ class Search:
             raise ValueError(
                 f"tell: expected {kinds[0]} throughout, as in all results so far, received {kinds[1]}"
             )
+        if int(batch.proposals.tickets[0]) == CHECK:
+            self._check_board(samples[0])
+            return
         if isinstance(results, Evaluation):
             evaluation = _fitting(results, batch)
         else:
@@ -295,6 +318,29 @@ class Search:
         self._executor.give_back(batch.proposals, evaluation)
         while self._executor.back or self._loop.flow.holds or not self._loop.flow.all_reported:
             self._loop.turn()
+
+    def _check_board(self, samples: Samples) -> None:
+        """InputError if the baseline takes other seconds than before, or cannot be measured."""
+        self._asked.discard(CHECK)
+        self._to_check -= 1
+        now = self._reported.value_of(samples)
+        if not np.isfinite(now):  # it is asked for again
+            if not self._to_check:
+                raise InputError(
+                    f"tell: expected the seconds of the baseline, received NaN {MOST_CHECKS} times"
+                )
+            return
+        before = self._reported.baseline_s
+        once = len(before) == len(samples) == 1  # then nothing is known of the noise
+        apart = abs(math.log(now / self._reported.baseline_cost))
+        if apart > ONCE if once else not is_same(before, samples):
+            self._to_check += 1
+            raise InputError(
+                f"tell: expected the board that measured before, received {now * 1e6:.1f} us for the baseline instead"
+                f" of {self._reported.baseline_cost * 1e6:.1f} us; for another board begin another search, with"
+                " start=RUN/best_mapping.json"
+            )
+        self._to_check = 0
 
     def _check_batch(self, batch: Batch) -> None:
         """ValueError if it is no batch that this search has handed out and not been told."""
@@ -432,48 +478,3 @@ def _fitting(results: Evaluation, batch: Batch) -> Evaluation:
             "tell: reward: expected numbers unless a measurement failed, received NaN or infinity"
         )
     return results
-
-
-class CallerMeasures:
-    """The executor of a `Search`: hands out submitted rows in order; results may come back in any order.
-
-    Attributes:
-        waiting: parts that were submitted and not handed out, with their keys.
-        back: whether there are results that `ready` has not given.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: deque[tuple[Proposals, Keys]] = deque()
-        self._results: list[tuple[Proposals, Evaluation]] = []
-
-    @property
-    def back(self) -> bool:
-        return bool(self._results)
-
-    def take(self, limit: int | None) -> tuple[Proposals, Keys]:
-        """Hand out the first rows that wait, `limit` at most (None: all of their part)."""
-        proposals, key = self.waiting.popleft()
-        if limit is not None and len(proposals) > limit:
-            self.waiting.appendleft((proposals.rows(slice(limit, None)), key[limit:]))
-            proposals, key = proposals.rows(slice(limit)), key[:limit]
-        return proposals, key
-
-    def give_back(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """The results of rows that were handed out."""
-        self._results.append((proposals, evaluation))
-
-    def submit(self, proposals: Proposals, key: Keys) -> None:
-        """Let the rows wait."""
-        self.waiting.append((proposals, key))
-
-    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
-        """The results given back since the last call; it never waits."""
-        results, self._results = self._results, []
-        return results
-
-    def rest(self) -> bool:
-        """False: the caller may never give back what was handed out."""
-        return False
-
-    def close(self) -> None:
-        """Nothing to close."""

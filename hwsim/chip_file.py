@@ -25,16 +25,23 @@ Part = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 Rate = Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)]
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 
-UNWRITTEN = {"reserved_bytes": 0}
+UNWRITTEN = {"reserved_bytes": 0, "access_s": 0.0, "serial": 0.0, "shared": 0.0}
 """Values that no file has to state, and that are not written: files that do not state them stay as they are."""
 
-_BOARD = "the model has no such cost: measure by --evaluator, and the search learns it"
 INSTEAD = {
     ("read_Bps", "write_Bps", "read_bandwidth_Bps", "write_bandwidth_Bps"): (
-        "reads and writes share one bandwidth_Bps: give the lower one"
+        "reads and writes share one bandwidth_Bps: give the lower one, or factors.traffic by kind of op"
     ),
-    ("banks", "ports", "streams"): f"for streams that share a memory give a lower bandwidth_Bps; {_BOARD}",
-    ("start_s", "latency_s", "access_s", "setup_s", "dma_s", "dma_channels", "channels"): _BOARD,
+    ("banks", "ports", "streams", "conflicts"): (
+        "for streams that disturb each other in a memory give a lower bandwidth_Bps and access_s, the seconds that each"
+        " of them costs"
+    ),
+    ("start_s", "latency_s", "setup_s", "dma_s", "access_s"): (
+        "the start of a transfer is access_s of its memory, in nnpi's chip files"
+    ),
+    ("dma_channels", "channels"): (
+        "memories that take turns are waiting.shared, in nnpi's chip files: 1 for one channel, 0 for one each"
+    ),
     ("weights_only", "activations_only", "holds"): (
         "every memory holds weights and activations: room that is taken is reserved_bytes"
     ),

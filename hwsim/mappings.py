@@ -128,8 +128,7 @@ def independent_sample(space: Space, probabilities: NDArray[np.floating[Any]] | 
     counts, live = np.ascontiguousarray(space.num_choices), np.ascontiguousarray(space.live)
     if probabilities is None:
         check_keys(key, np.size(key))
-        evenly: Mapping16 = _sample_evenly(counts, live, np.ascontiguousarray(key))
-        return evenly
+        return space.canonical(_sample_evenly(counts, live, np.ascontiguousarray(key)))
     p = np.ascontiguousarray(probabilities, np.float64)
     if p.ndim != 4 or p.shape[1:3] != space.shape:
         raise ValueError(
@@ -141,8 +140,7 @@ def independent_sample(space: Space, probabilities: NDArray[np.floating[Any]] | 
     check_keys(key, len(p))
     if not (np.isfinite(p) & (p >= 0))[:, live].all():
         raise ValueError("probabilities: expected finite numbers >= 0, received others at a live decision")
-    drawn: Mapping16 = _sample(p, counts, live, np.ascontiguousarray(key))
-    return drawn
+    return space.canonical(_sample(p, counts, live, np.ascontiguousarray(key)))
 
 
 def choice_columns(choice_rank: NDArray[np.float32], mapping: Mapping16) -> NDArray[np.float32]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from hwsim.pins import Pins
     from hwsim.stages import Pipeline
 
 UNUSED = -1
@@ -33,6 +34,7 @@ class Space:
         choice_rank: float32 [H, C], the rank of each choice in speed, scaled to 0..1; default: even steps.
         initial: int16 [N, H], the canonical mapping that an episode begins with; default: 0 for live decisions.
         pipeline: if the choices are stages of a pipeline, that pipeline; else None.
+        pins: decisions that have one choice whatever is proposed, or that of another decision; None: all are free.
     """
 
     nodes: tuple[str, ...]
@@ -43,6 +45,7 @@ class Space:
     choice_rank: NDArray[np.float32]
     initial: NDArray[np.int16]
     pipeline: Pipeline | None
+    pins: Pins | None
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Space:
         choice_rank: NDArray[np.float32] | None = None,
         initial: NDArray[np.int16] | None = None,
         pipeline: Pipeline | None = None,
+        pins: Pins | None = None,
     ) -> None:
         """Fill in the defaults, and check that all fields fit together.
 
@@ -71,6 +75,7 @@ class Space:
             "size_bytes": np.ones(num_choices.shape, np.int64) if size_bytes is None else size_bytes,
             "choice_rank": np.tile(ranks, (len(heads), 1)) if choice_rank is None else choice_rank,
             "pipeline": pipeline,
+            "pins": pins,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -126,8 +131,9 @@ class Space:
         return int(self.num_choices.max())
 
     def canonical(self, mapping: NDArray[np.int16]) -> NDArray[np.int16]:
-        """A copy of mappings int16 [N, H] or [B, N, H] in which every dead decision is -1."""
-        return np.where(self.live, mapping, np.int16(UNUSED)).astype(np.int16, copy=False)
+        """A copy of mappings int16 [N, H] or [B, N, H] in which every dead decision is -1, and pins are kept."""
+        live = np.where(self.live, mapping, np.int16(UNUSED)).astype(np.int16, copy=False)
+        return live if self.pins is None else self.pins.kept(live)
 
     def check(self, mapping: NDArray[np.int16], key: NDArray[np.uint64]) -> None:
         """Check mappings [B, N, H] and their keys [B].

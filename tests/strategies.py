@@ -11,7 +11,18 @@ from functools import cache, lru_cache
 import numpy as np
 from hypothesis import strategies as st
 
-from hwsim.nnpi.chip import Chip, Compute, Effects, ElementWidths, Factors, Memory, Noise, Overhead, Prefetch
+from hwsim.nnpi.chip import (
+    Chip,
+    Compute,
+    Effects,
+    ElementWidths,
+    Factors,
+    Memory,
+    Noise,
+    Overhead,
+    Prefetch,
+    Waiting,
+)
 from hwsim.problem import Mapping16
 from workloads.workload import KINDS, Edge, ElementBytes, Gemm, Op, Workload
 
@@ -70,6 +81,7 @@ def workloads(draw: st.DrawFn, max_ops: int = 10) -> Workload:
                 vector_ops=draw(mostly(0 if i else 1, 100, 1000, 10_000)),
                 is_output=draw(st.booleans()),
                 latency_s=draw(LATENCY),
+                steps=draw(mostly(1, 1, 7)),
             )
         )
     return Workload("drawn", tuple(ops), ElementBytes(draw(WIDTH), draw(WIDTH)))
@@ -93,6 +105,7 @@ COUNT = st.integers(1, 16)
 RATE = st.floats(1e8, 1e10)
 WIDTHS = st.tuples(*[st.sampled_from((0.5, 1.0, 1.5, 2.0))] * 2)
 NOISE = st.floats(1e-3, 0.5)
+WAITING = st.just(Waiting()) | st.builds(Waiting, mostly(0.0, 0.1, 1.0), mostly(0.0, 0.1, 1.0))
 FACTORS = st.just(Factors()) | st.builds(Factors, by_kind(), by_kind())
 
 
@@ -103,8 +116,10 @@ def chips(draw: st.DrawFn, switches: st.SearchStrategy[Effects] | None = None) -
     bandwidths = sorted(draw(mostly(1e8, 1e9, 3e9, 1e10, 1e12)) for _ in range(levels))
     capacities = [SLOWEST_BYTES, *(draw(mostly(1, 500, 1500, 4000, 10_000)) for _ in range(levels - 1))]
     reserved = [draw(mostly(0, 700)) for _ in range(levels)]
+    access_s = [draw(mostly(0.0, 1e-9, 1e-7, 1e-6)) for _ in range(levels)]
     memories = tuple(
-        Memory(f"m{k}", capacities[k] + reserved[k], bandwidths[k], reserved[k]) for k in range(levels)
+        Memory(f"m{k}", capacities[k] + reserved[k], bandwidths[k], reserved[k], access_s[k])
+        for k in range(levels)
     )
     faster = st.sampled_from([m.name for m in memories[1:]])
     return Chip(
@@ -117,6 +132,7 @@ def chips(draw: st.DrawFn, switches: st.SearchStrategy[Effects] | None = None) -
         noise=Noise(draw(NOISE)),
         effects=draw(switches if switches is not None else effects()),
         factors=draw(FACTORS),
+        waiting=draw(WAITING),
     )
 
 

@@ -38,12 +38,23 @@ def _mcm(config: McmConfig) -> Problem:
     return McmProblem(load("mobilenet_v2"), load_package("edge4"), config)
 
 
+PINS = (
+    "conv[12].weight=dram",
+    "pool?.activation=sram",
+    "fc3.weight=llc",
+    "conv3.activation=conv1.activation",
+    "conv5.weight=conv4.weight",
+    "sram.free=64KiB",
+)
+"""What a user may want of AlexNet: tensors in each of the memories, others together, and room that stays free."""
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "nnpi": lambda: NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig()),
     "nnpi-penalise": lambda: NnpiProblem(load("resnet18"), load_chip("nnpi"), NnpiConfig(invalid="penalise")),
     "nnpi-noisy": _noisy,
     "nnpi-edge": lambda: NnpiProblem(load("alexnet"), load_chip("edge"), NnpiConfig()),
     "nnpi-quad": lambda: NnpiProblem(load("alexnet"), load_chip("quad"), NnpiConfig()),
+    "nnpi-pinned": lambda: NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig(pins=list(PINS))),
     "mmap": lambda: _mmap(MmapConfig()),
     "mmap-literal": lambda: _mmap(MmapConfig(literal_copies=True), "alexnet"),
     "mmap-latency": lambda: _mmap(MmapConfig(reward="latency")),

@@ -129,14 +129,14 @@ MUTANTS = (
     ),
     Mutant(
         "the rectifier fills a memory to its last byte but one",
-        "hwsim/nnpi/tables.py",
+        "hwsim/nnpi/rectify.py",
         "live[m] + size > capacity[m]",
         "live[m] + size >= capacity[m]",
         "tests/hwsim/nnpi",
     ),
     Mutant(
         "the rectifier forgets that weights stay",
-        "hwsim/nnpi/tables.py",
+        "hwsim/nnpi/rectify.py",
         "pinned[m] += weight",
         "pinned[m] += 0",
         "tests/hwsim/nnpi",

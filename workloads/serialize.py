@@ -177,7 +177,7 @@ def _path(loc: tuple[int | str, ...]) -> str:
     return "".join(steps).removeprefix(".")
 
 
-SIZES = ("ifm", "ofm", "batch", "gemm", "output_bytes", "external_bytes", "weight_bytes", "inputs")
+SIZES = ("ifm", "ofm", "batch", "gemm", "output_bytes", "external_bytes", "weight_bytes", "steps", "inputs")
 """Fields of an op that must be the same. Times, kinds and vector operations may differ."""
 
 

@@ -94,7 +94,9 @@ class Op:
         output_bytes: bytes of all outputs together, the whole batch: the size of the activation.
         external_bytes: bytes read from outside the network (host memory) an inference.
         weight_bytes: bytes of parameters held; 0 means that the weight decision is dead.
-        weight_read_bytes: bytes of parameters read an inference.
+        weight_read_bytes: bytes of parameters read in a step.
+        steps: how often an inference reads them, one after another: recurrent ops and loops work in steps, each of
+            which reads the weight from where it lies. All other fields are of all steps together.
         parameters: number of parameters (counts, not bytes).
         gemm: multiply-accumulate work, or None.
         vector_ops: element operations for the vector unit (fused tails included).
@@ -126,6 +128,12 @@ class Op:
     is_output: bool = False
     latency_s: float | None = None
     joined: tuple[str, ...] = ()
+    steps: int = 1
+
+    @property
+    def weight_moved_bytes(self) -> int:
+        """Bytes of parameters read an inference."""
+        return self.steps * self.weight_read_bytes
 
 
 @dataclass(frozen=True)
@@ -190,7 +198,7 @@ MAX_TOTAL = 2**60
 
 _KINDS = frozenset(KINDS)
 _COUNTS = ("output_bytes", "external_bytes", "weight_bytes", "weight_read_bytes", "parameters", "vector_ops")
-_ATTRIBUTES = ("stride", "pad", "dilation", "groups")
+_ATTRIBUTES = ("stride", "pad", "dilation", "groups", "batch", "steps")
 _VECTORS = (("ifm", 3), ("ofm", 3), ("kernel", 2))
 _GEMM = ("groups", "rows", "cols", "reduction")
 
@@ -283,8 +291,8 @@ def _check_op(op: Op, field: str) -> None:
         for axis, size in enumerate(value):
             _integer(size, f"{field}.{attribute}[{axis}]", 0, MAX_DIMENSION)
     for attribute in _ATTRIBUTES:
-        _integer(getattr(op, attribute), f"{field}.{attribute}", 0, MAX_DIMENSION)
-    _integer(op.batch, f"{field}.batch", 1, MAX_DIMENSION)
+        least = 1 if attribute in ("batch", "steps") else 0
+        _integer(getattr(op, attribute), f"{field}.{attribute}", least, MAX_DIMENSION)
     if op.gemm is not None:
         for attribute in _GEMM:
             _integer(getattr(op.gemm, attribute), f"{field}.gemm.{attribute}", 1, MAX_COUNT)
@@ -326,7 +334,7 @@ def _check_totals(workload: Workload) -> None:
 
 
 def _totals(workload: Workload) -> Iterator[tuple[str, int]]:
-    for attribute in _COUNTS:
+    for attribute in (*_COUNTS, "weight_moved_bytes"):
         yield attribute, sum(getattr(op, attribute) for op in workload.ops)
     yield "inputs.read_bytes", sum(edge.read_bytes for op in workload.ops for edge in op.inputs)
     yield "multiply-accumulates", workload.macs

@@ -63,7 +63,9 @@ def read_network(path: Path) -> Network:
         return np.array([float(op.get(key, 0)) for op in ops])
 
     weight = column("weight_bytes")
-    gathered = np.array([float(op.get("weight_read_bytes", op.get("weight_bytes", 0))) for op in ops])
+    gathered = np.array(
+        [float(op.get("weight_read_bytes", op.get("weight_bytes", 0))) * op.get("steps", 1) for op in ops]
+    )
     return Network(
         names=tuple(number),
         kinds=kinds,

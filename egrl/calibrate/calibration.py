@@ -96,7 +96,11 @@ def calibrate(networks: Sequence[Network], name: str, folds: int, seed: int) -> 
         "kind": KIND,
         "version": VERSION,
         "networks": [{"workload": network.name, "measurements": len(network.cost)} for network in networks],
-        "constants": [_row(p, constants[p.name]) for p in by_file.stack.parameters if p.name in constants],
+        "constants": [
+            {**_row(p, constants[p.name]), "new": p.effect not in ("", *by_file.stack.nominal)}
+            for p in by_file.stack.parameters
+            if p.name in constants
+        ],
         "effects": _effects(by_all, sayable),
         "beyond": {
             "effects": sorted(effects),
@@ -237,7 +241,8 @@ def _constant(row: Mapping[str, Any]) -> str:
     before, (low, high) = row["before"], row["interval"]
     unit = f" {row['unit']}" if row["unit"] else ""
     interval = f"{before * low:.4g} to {before * high:.4g}{unit}"
-    return f"{row['name']:<32}{before:>12.4g}{before * row['factor']:>12.4g}   {interval}"
+    was = "-" if row.get("new") else f"{before:.4g}"
+    return f"{row['name']:<32}{was:>12}{before * row['factor']:>12.4g}   {interval}"
 
 
 def _effect(row: Mapping[str, Any]) -> str:

@@ -97,7 +97,8 @@ def evaluation_report(
     """
     found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
     ran = found.status[0] == Status.OK
-    explanation = problem.explain(mapping) if isinstance(problem, HasExplanation) else None
+    failed = found.status[0] == Status.FAILED  # whoever explains what failed may fail, too
+    explanation = problem.explain(mapping) if isinstance(problem, HasExplanation) and not failed else None
     cost = float(found.cost[0]) if ran else None
     bound = _known_bound(problem, summary)
     return {
@@ -110,7 +111,7 @@ def evaluation_report(
         "cost": cost,
         "unit": problem.about.unit,
         "speedup": float(found.speedup[0]),
-        "reward": float(found.reward[0]),
+        "reward": None if failed else float(found.reward[0]),
         "epsilon": float(found.epsilon[0]),
         "baseline": baseline_table(problem),
         "bound": bound,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from egrl.runs.text import start_word
 from hwsim.capabilities import HasBestKnown
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
+from workloads.files import read_text
 from workloads.text import hint
 
 BUDGET = {
@@ -41,6 +44,45 @@ def settings(text: str) -> Decorator:
     return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=text)
 
 
+def pinned(decorate: Decorator) -> Decorator:
+    """Beside --set of a problem's settings --pin, which is short for one of them."""
+
+    def both(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def merged(*args: Any, pins: Sequence[str], settings: Sequence[str], **options: Any) -> Any:
+            try:
+                return function(*args, settings=(*settings, *pin_settings(pins)), **options)
+            except InputError as error:
+                if pins and "unknown key 'pins'" in str(error):
+                    known = "expected a problem that places tensors in memories, such as nnpi, found another"
+                    raise InputError(f"--pin {pins[0]}: {known}") from error
+                raise
+
+        option = click.option(
+            "--pin",
+            "pins",
+            multiple=True,
+            metavar="TENSOR=MEMORY",
+            help="keep tensors in a memory ('conv1*.weight=sram'), tensors together (a.activation=b.activation) or"
+            " bytes free (sram.free=64KiB), whatever places the rest; or a FILE with one a line; several times",
+        )
+        return option(decorate(merged))
+
+    return both
+
+
+def pin_settings(pins: Sequence[str]) -> list[str]:
+    """What `--set` takes for so many `--pin`, none for none. InputError where a file of pins cannot be read."""
+    texts: list[str] = []
+    for pin in pins:
+        if "=" in pin:
+            texts.append(pin)
+            continue
+        lines = (line.partition("#")[0].strip() for line in read_text(pin, "a file of pins").splitlines())
+        texts += filter(None, lines)
+    return [f"problem.pins={json.dumps(texts, ensure_ascii=False)}"] if texts else []
+
+
 FLAGS: dict[str, Decorator] = {
     "baseline": click.option("--baseline", default="", metavar="FILE", help=meanings(RunOptions)["baseline"]),
     "workers": click.option(
@@ -59,7 +101,7 @@ FLAGS: dict[str, Decorator] = {
         "--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]"
     ),
     "chip": click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)"),
-    "settings": settings("problem.KEY=VALUE"),
+    "settings": pinned(settings("problem.KEY=VALUE")),
     "json": click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout"),
     "problem_of_run": click.option(
         "--problem", default="", help="problem of the run, needed only if it is MODULE:NAME"
@@ -73,7 +115,7 @@ FLAGS: dict[str, Decorator] = {
     "own_chip": click.option(
         "--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)"
     ),
-    "own_settings": settings("without RUN: problem.KEY=VALUE"),
+    "own_settings": pinned(settings("without RUN: problem.KEY=VALUE")),
     "own_workload": click.option(
         "--workload", help="without RUN: a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
     ),
@@ -167,11 +209,13 @@ def run_or_flags(
         return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
     if flags["--workload"] is None:
         raise InputError(f"{command_name}: expected a run folder or --workload, found neither")
-    from egrl.problems import build_problem
+    from egrl.measure.apart import sheltered
+    from egrl.problems import KIND, build_problem
 
-    subject = build_problem(
-        flags["--problem"] or "nnpi", flags["--workload"], flags["--chip"] or "", settings, baseline
-    )
+    name = flags["--problem"] or "nnpi"
+    subject = build_problem(name, flags["--workload"], flags["--chip"] or "", settings, baseline)
+    if KIND.refers(name):
+        subject = sheltered(subject)  # the user's own code, of which a mapping may end the process
     mapping = flags["--mapping"] or "compiler"
     chosen = mapping_of(mapping, subject)
     return subject, chosen, start_word(subject.about.baseline_name, mapping)

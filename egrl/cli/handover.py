@@ -50,7 +50,8 @@ SECONDS = 10.0
 @click.option("--no-fuse", is_flag=True, help="if the model was imported with --no-fuse")
 @click.option(
     "--to",
-    help="a plan for that compiler: the exports of plug-ins",
+    help="model-explorer: a folder of node data for Google's Model Explorer; or a plan for that compiler, the exports"
+    " of plug-ins",
 )
 @click.option(
     "--align", type=int, default=64, help="csv, onnx: every address is a multiple of this many bytes [64]"
@@ -186,14 +187,30 @@ def _plan(run: str, output: str, problem: str, to: str, others: Mapping[str, obj
         if value is not None:
             raise InputError(f"{flag}: expected without --to {to}, found both")
     export = find_export(to)
-    output_file(output, ".json")
-    past = PastRun.read(Path(run), problem)
-    text = export(past)
-    if not isinstance(text, str):
-        raise InputError(f"--to {to}: expected the text of a file, found {type(text).__name__}")
-    atomic.write_named(Path(output), text)
+    past, path = PastRun.read(Path(run), problem), Path(output)
+    found = export(past)
     about = past.problem.about
-    click.echo(f"{output}: {about.workload} on {about.chip}, a plan for {to}")
+    if isinstance(found, str):
+        output_file(output, ".json")
+        atomic.write_named(path, found)
+        click.echo(f"{output}: {about.workload} on {about.chip}, a plan for {to}")
+        return 0
+    if not isinstance(found, Mapping) or not found:
+        raise InputError(
+            f"--to {to}: expected the text of a file, or of several, found {type(found).__name__}"
+        )
+    if path.suffix or path.is_file():
+        raise InputError(f"--output {output}: expected a folder for the files of --to {to}, found a file")
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--output {output}: expected a folder that can be made: {error.strerror}"
+        ) from error
+    for name, text in found.items():
+        output_file(str(path / name), ".json")
+        atomic.write_named(path / name, text)
+    click.echo(f"{output}: {about.workload} on {about.chip}, for {to}: {', '.join(found)}")
     return 0
 
 
@@ -248,6 +265,7 @@ def allocate_command(
     """
     from egrl.core import atomic, mapping_file
     from egrl.runs import export
+    from egrl.runs.peak import peaks
     from workloads.errors import RunFailure
 
     if align < 1 or align > 2**40 or seed < 0 or not (seconds >= 0 and math.isfinite(seconds)):
@@ -261,7 +279,7 @@ def allocate_command(
     subject, chosen, name = run_or_flags("allocate", run, named, settings)
     given = mapping_file.read_addresses(fixed, subject.space) if fixed is not None else {}
     memories = export.allocate(subject, chosen, align, seconds, seed, given, fixed or "")
-    report = export.document(subject, name, memories, align)
+    report = export.document(subject, name, memories, align, peaks(subject, chosen))
     if output is None and run is not None:
         output = str(Path(run) / f"{export.FILE}.{form or 'json'}")
     if output is not None:
@@ -314,6 +332,7 @@ def advice(report: Mapping[str, Any], seconds: float) -> str:
 def text_of(report: Mapping[str, Any], output: str | None) -> str:
     """The memories as a table, fastest first, and where the addresses are."""
     head = ("memory", "tensors", "fullest step", "height", "capacity", "fits")
+    slowest = report["memories"][0]["memory"]
     cells: list[Sequence[str]] = [head]
     for memory in reversed(report["memories"]):
         fits = "yes" if memory["packed"] else f"no, by {memory['over_bytes']:,} bytes: {memory['verdict']}"
@@ -323,5 +342,6 @@ def text_of(report: Mapping[str, Any], output: str | None) -> str:
         *aligned(cells, (0, len(head) - 1)),
         f"{report['workload']} on {report['chip']}, {report['mapping']}: sizes in bytes, offsets in multiples of"
         f" {report['align_bytes']}",
+        *(peak["text"] for peak in reversed(report["peaks"]) if peak["memory"] != slowest),
     ]
     return "\n".join(lines if output is None else [*lines, f"written: {output}"])

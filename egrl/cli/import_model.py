@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     " of all bytes",
 )
 @click.option(
+    "--weights-once",
+    is_flag=True,
+    help="count the weights of recurrent ops and loops as read once, not in every step: for hardware that keeps them"
+    " where it multiplies",
+)
+@click.option(
     "--boundary-aliases",
     is_flag=True,
     help="programs: a donated parameter and the result in its memory share a place in the game, too",
@@ -58,6 +64,7 @@ def command(
     element_bytes: float,
     no_fuse: bool,
     allow_unknown: bool,
+    weights_once: bool,
     boundary_aliases: bool,
     as_json: bool,
 ) -> int:
@@ -74,6 +81,7 @@ def command(
     from workloads.load_partition import ENDINGS
 
     of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
+    of_models["--weights-once"] = weights_once
     unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
     placement, compiled = model.lower().endswith(ENDINGS), reads_program(model)
     if not model.lower().endswith(MODELS) and not compiled and not placement:
@@ -89,7 +97,8 @@ def command(
         _refuse(of_models, "a program, whose sizes are as compiled")
         return _program(model, output, boundary_aliases, allow_unknown, as_json)
     _refuse({"--boundary-aliases": boundary_aliases}, "a model", "a compiled program")
-    imported = read(model, dimensions.parse(dims), _width(element_bytes), not no_fuse, allow_unknown)
+    sizes, width = dimensions.parse(dims), _width(element_bytes)
+    imported = read(model, sizes, width, not no_fuse, allow_unknown, weights_once)
     return _workload(imported, model, output, as_json)
 
 
@@ -145,6 +154,14 @@ def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int
             f" {net.element_bytes.weight:g} bytes an element, {document['activation_bytes'] / 1e6:.2f} MB of"
             f" activations at {net.element_bytes.activation:g}; on a chip its element_bytes count"
         )
+        again = [op for op in net if op.steps > 1]
+        if again:
+            most = max(again, key=lambda op: op.steps)
+            read = "reads its weights" if len(again) == 1 else "read their weights"
+            click.echo(
+                f"{counted(len(again), 'op')} {read} in every step ({readable(most.name)}: {most.steps} steps), from"
+                " where these lie; --weights-once counts them once"
+            )
         click.echo(f"workload file: {output}")
     return 0
 

@@ -109,7 +109,9 @@ def changes_hint(result: Result) -> str:
     help="with --resume: another board measures; what the old one measured is put aside, its best mapping comes first",
 )
 @click.option("--config", "config_file", help="run this config.toml again; other flags override what it says")
-@flags.settings("problem., method. or evaluator.KEY=VALUE; `egrl list settings NAME` shows the keys")
+@flags.pinned(
+    flags.settings("problem., method. or evaluator.KEY=VALUE; `egrl list settings NAME` shows the keys")
+)
 @click.option(
     "--preset",
     default="",

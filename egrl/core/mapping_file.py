@@ -127,7 +127,16 @@ def _mapping_of_rows(rows: Mapping[str, Any], where: str, problem: Problem) -> M
         repair(problem, mapping[None], np.zeros(1, np.uint64))
     except ValueError as error:
         raise InputError(f"{where}: {_missing(problem, mapping) or error}") from error
-    return problem.space.canonical(mapping)
+    kept = problem.space.canonical(mapping)
+    elsewhere = np.argwhere((kept != mapping) & problem.space.live)
+    if len(elsewhere):  # only pins change what was read
+        node, head = elsewhere[0]
+        labels = problem.space.labels[head]
+        raise InputError(
+            f"{where}: expected a mapping that keeps the pins, {problem.space.heads[head]} of"
+            f" {problem.space.nodes[node]!r} in {labels[kept[node, head]]}, found {labels[mapping[node, head]]}"
+        )
+    return kept
 
 
 def _missing(problem: Problem, mapping: Mapping16) -> str:

@@ -1,6 +1,6 @@
 """Tables of settings, read strictly into dataclasses: the keys of a TOML file, of `--set`, of keyword arguments.
 
-A key of a nested table may be named alone where it is unique: `--set method.alpha=0.1`. A table itself stands for its
+A key of a nested table may be named alone where it is unique: `--set method.t0=0.1`. A table itself stands for its
 key `name`, if it has one: `--set method.network=gat`.
 """
 

@@ -48,6 +48,10 @@ FIGURES: dict[str, tuple[str, str]] = {
         "each tensor's address and lifetime in each memory, best",
         "egrl.figures.mappings:draw_layout",
     ),
+    "peak": (
+        "what fills each memory at its fullest step, by name, best",
+        "egrl.figures.mappings:draw_peak",
+    ),
     "partition": (
         "what chips of a module do and hold, heuristic and best",
         "egrl.figures.mappings:draw_partition",

@@ -24,6 +24,7 @@ from analysis.embedding import (
 )
 from analysis.layout import Layout, layout_figure, use
 from analysis.memories import Band, band_figure, bands, shift_figure, shifts
+from analysis.peak import Held, peak_figure
 from analysis.utilisation import (
     Schedule,
     Split,
@@ -42,11 +43,13 @@ from egrl.figures.repetitions import (
 )
 from egrl.runs.export import PackedMemory, allocate
 from egrl.runs.past_run import Evaluations, PastRun
+from egrl.runs.peak import USES, peaks
 from egrl.runs.text import drawn_baseline_text
 from hwsim.capabilities import HasLifetimes, HasOccupancy, HasPlacement, Occupancy, explainer
 from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
+from workloads.text import size_text
 
 
 def draw_bands(runs: Sequence[PastRun]) -> Drawing:
@@ -251,6 +254,32 @@ def draw_layout(runs: Sequence[PastRun]) -> Drawing:
         ],
     }
     return shown.drawing(figure, numbers, remarks)
+
+
+def draw_peak(runs: Sequence[PastRun]) -> Drawing:
+    """What fills each of the chip's memories at its fullest step, under one run's best mapping.
+
+    A bar per tensor, the largest first: in use by the op that runs, read by a later op, or no longer read: a weight
+    whose op has run, which stays for the next inference.
+
+    InputError where the runs are not of one problem, none has a valid mapping, or the problem has no lifetimes.
+    """
+    shown = fastest(runs)
+    problem, best = shown.run.problem, shown.run.best_mapping()
+    if not isinstance(problem, HasLifetimes):
+        raise refusal("peak", problem, "with lifetimes of tensors")
+    found = peaks(problem, best)
+    panels = [
+        Held(
+            f"{peak.memory} while {peak.step} runs: {size_text(peak.held_bytes)} of {size_text(peak.capacity_bytes)}",
+            [f"{tensor.head} of {tensor.node}" for tensor in peak.tensors],
+            [tensor.size_bytes for tensor in peak.tensors],
+            [USES.index(use) for use in peak.uses],
+        )
+        for peak in found
+    ]
+    numbers = {"memories": [peak.document for peak in found]}
+    return shown.drawing(peak_figure(panels, USES, shown.title), numbers)
 
 
 def _packed(problem: Problem, memory: PackedMemory) -> Layout:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ import numpy as np
 from egrl.core.archive import Archive, Proposals
 from egrl.core.mapping_file import names_of
 from egrl.measure.board import Board, ProfileReader, ReadProfile, no_profile, quoted
-from egrl.measure.config import EvaluatorConfig
+from egrl.measure.config import PYTHON, EvaluatorConfig
 from egrl.measure.records import BoardFile, EvaluatorLog, Measurements, Record, digest
 from egrl.measure.retrying_board import (
     GivenUp,
@@ -42,7 +43,7 @@ from egrl.measure.retrying_board import (
 from hwsim.measure import Measurement, relative_noise
 from hwsim.paired import is_same
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
-from workloads.errors import InputError, RunFailure
+from workloads.errors import InputError, Notice, RunFailure
 
 CLOSE_S = 5.0
 NEW_BOARD = "--new-board drops its numbers and begins at its best mapping"
@@ -145,7 +146,8 @@ class BoardExecutor:
         self.measurements.attach(folder)
         self.log.attach(folder)
         self.folder, self._file = folder, BoardFile(folder)
-        self._keep_names()
+        if np.isfinite(self.baseline_cost):  # else it is not known yet whether it is this board's folder
+            self._keep_names()
 
     @property
     def names(self) -> set[str]:
@@ -153,7 +155,7 @@ class BoardExecutor:
         return {name for board in self.boards for name in board.names}
 
     def _keep_names(self) -> None:
-        if self._file is not None and self.names | self._file.names:
+        if self._file is not None:
             self._file.keep(self.command, self.names)
 
     def measure_baseline(self, timed: Callable[[float], None] = lambda seconds: None) -> None:
@@ -170,12 +172,25 @@ class BoardExecutor:
         )
         if before is not None and before.status == Status.OK:
             self._check_board(before, record)
+            self._check_others(before)
             record = before
         else:
             self.measurements.put(key, record)
         self.baseline_cost = Measurement(record.samples_s, self.config.statistic).value
         self.noise = 0.0 if self.config.exact else relative_noise(record.samples_s)
         self._keep_names()
+
+    def _check_others(self, before: Record) -> None:
+        """As `_check_board`, of all boards but the first. One that does not measure is found when it is needed."""
+        for board in self.boards[1:]:
+            with contextlib.suppress(RunFailure):
+                now = baseline_record(board, self.baseline_request, self.config, self._read_baseline)
+                self._check_board(before, now)
+        command = "" if self._file is None else self._file.command
+        named = not command.startswith(PYTHON) and not self.command.startswith(PYTHON)
+        if command and named and command != self.command:
+            words = f"{self.command!r} measures the baseline as {command!r} did: taken for the same board"
+            warnings.warn(Notice(f"--evaluator: {words}; if it is another, {self.remedy}"), stacklevel=4)
 
     def _check_board(self, before: Record, now: Record) -> None:
         """InputError where the board says that it is another one, or measures the baseline otherwise."""

@@ -161,6 +161,10 @@ class ReportedSeconds:
             raise InputError(f"{folder / FILE}: expected the seconds of the baseline, found none")
         self._take_baseline(record.samples_s)
 
+    def value_of(self, samples: Samples) -> float:
+        """The latency that seconds of one mapping stand for; NaN where its measurement failed."""
+        return float(Measurement(samples, self._statistic).value)
+
     def _take_baseline(self, samples: Samples) -> None:
         self.baseline_cost = Measurement(samples, self._statistic).value
         self.baseline_s, self.noise = samples, relative_noise(samples)

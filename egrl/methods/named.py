@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal
 
 from typing_extensions import Doc
 
+from egrl.core import typed_tables
 from egrl.core.contracts import GENERATION
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
@@ -46,6 +47,7 @@ from hwsim.problem import Problem
 from population.config import EvolutionConfig
 from population.operators import Operators
 from workloads.errors import InputError, Notice
+from workloads.text import one_of
 
 UseTwin = Annotated[
     Literal["auto", "on", "off"],
@@ -128,16 +130,36 @@ def algorithm2(context: Context, config: PortfolioConfig, operators: Operators |
     return Algorithm2(context, Parts(config.network, evolution, learner, readout, ranking, operators, idle))
 
 
+MEANT = {
+    "sac.alpha": "ranking.entropy",
+    "sac.actor_lr": "ranking.learning_rate",
+    "rollouts": "ranking.rollouts",
+    "gradient_steps": "ranking.steps",
+}
+"""Settings of SAC over choices, and those of SAC over rankings that do the same."""
+
+
 def _say_what_is_idle(given: LearnerConfig, default: LearnerConfig, ranks: bool) -> None:
-    """A notice of settings that were changed, and belong to the learner that the run does not have."""
-    of_rank, of_both = {"ranking"}, {"migration", "shared", "nodes"}
-    all_ = {field.name for field in fields(given)} - of_both
-    changed = {name for name in all_ if getattr(given, name) != getattr(default, name)}
-    idle = sorted(changed - of_rank if ranks else changed & of_rank)
-    if idle:
-        which = "SAC over rankings" if ranks else "SAC over choices, since nothing is placed by rank"
-        names = ", ".join(f"method.learner.{name}" for name in idle)
-        warnings.warn(Notice(f"{names}: without effect on this learner, {which}"), stacklevel=2)
+    """A notice of settings that were changed, and belong to the learner that the run does not have: which, and what is
+    meant instead."""
+    of_both = {"migration", "shared", "nodes"}
+    values, usual = (typed_tables.dotted_keys(typed_tables.plain_table(each)) for each in (given, default))
+    idle = [
+        key
+        for key, value in values.items()
+        if value != usual[key] and key not in of_both and key.startswith("ranking.") != ranks
+    ]
+    if not idle:
+        return
+    meant = MEANT if ranks else {other: key for key, other in MEANT.items()}
+    which = "SAC over rankings" if ranks else "SAC over choices, since nothing is placed by rank"
+    of_its_own = "method.learner.ranking" if ranks else "method.learner.sac"
+    said = [
+        f"method.learner.{key}={values[key]} has no effect"
+        + (f": method.learner.{meant[key]} is meant" if key in meant else f": {of_its_own} has what there is")
+        for key in idle
+    ]
+    warnings.warn(Notice(f"{'; '.join(said)} (the learner here is {which})"), stacklevel=2)
 
 
 def members(context: Context, config: PortfolioConfig) -> list[Entrant]:
@@ -201,6 +223,14 @@ EGRL, EA, PG = (
 )
 
 
-def with_operators(operators: Operators) -> MethodDefinition:
-    """EA with operators of DEAP, or your own, for `egrl.search(method=…)` and `--method MODULE:NAME`."""
-    return replace(EA, make=partial(build, operators=operators))
+def with_operators(operators: Operators, method: str = "ea") -> MethodDefinition:
+    """The population with operators of DEAP, or your own, for `egrl.search(method=…)` and `--method MODULE:NAME`: alone
+    (`ea`), or beside the learners of `egrl`.
+
+    Raises:
+        InputError: another method, which has no population.
+    """
+    definitions = {"ea": EA, "egrl": EGRL}
+    if method not in definitions:
+        raise InputError(f"with_operators: {one_of(method, definitions)}")
+    return replace(definitions[method], make=partial(build, operators=operators))

@@ -413,8 +413,8 @@ def evaluations_of_requests(requests: int, config: EvaluatorConfig, generation_e
     others = config.warmup + BASELINE_SAMPLES + _naming(config)
     if requests <= others:
         raise InputError(
-            f"--requests: expected more than {others}, which the baseline and naming the best may need, found"
-            f" {requests}"
+            f"--requests: expected more than {others}, which measuring the baseline and confirming the best may need,"
+            f" found {requests}"
         )
     left = requests - others
     # One after every whole generation but the last: the most n with n + (n - 1) // generation_evals <= left.

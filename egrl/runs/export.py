@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from egrl.core.mapping_file import OFFSET, OTHERS, PREFIX, SIZE, Addresses
+from egrl.runs.model_explorer import to_model_explorer
 from egrl.runs.past_run import PastRun
+from egrl.runs.peak import Peak
 from hwsim.allocation.buffers import Buffer, Packing
 from hwsim.allocation.judge import judge
 from hwsim.allocation.pack import pack
@@ -75,12 +77,11 @@ def _imported(problem: Problem, file: str, dimensions: Mapping[str, int], fuse: 
     from workloads.importers.read import read
 
     own = _workload_of(problem)
-    imported = read(file, dimensions, None, fuse, allow_unknown=True)
+    once = all(op.steps == 1 for op in own)  # as `egrl import --weights-once` has it
+    imported = read(file, dimensions, None, fuse, True, once)
     widths = own.element_bytes
     if widths != imported.workload.element_bytes and widths.weight == widths.activation:
-        imported = read(
-            file, dimensions, widths.weight, fuse, allow_unknown=True
-        )  # as `egrl import --bytes` has it
+        imported = read(file, dimensions, widths.weight, fuse, True, once)  # as `egrl import --bytes` has it
     if other := first_difference(own, imported.workload):
         raise InputError(f"--model {file}: expected the model that the run's workload was made of: {other}")
     return imported
@@ -137,6 +138,7 @@ def to_onnx(
             outside.append(name_of(node))
             continue
         named.add(op)
+        _describe(node, op, places.get(op, {}))
         for key, value in {"op": op, **places.get(op, {})}.items():
             node.metadata_props.add(key=PREFIX + key, value=value)
     others = {op: entry for op, entry in places.items() if op not in named}
@@ -150,17 +152,34 @@ def to_onnx(
     return model.SerializeToString(), outside
 
 
-Export = Callable[[PastRun], str]
-"""The text of a JSON file. InputError if the run is of another problem."""
+def _describe(node: Any, op: str, place: Mapping[str, str]) -> None:
+    """Say the same in a node's description, which viewers such as Netron show."""
+    words = [f"{head} in {memory}" for head, memory in place.items() if "." not in head]
+    line = f"egrl: runs in {op}" + (f"; {', '.join(words)}" if words else "")
+    kept = [each for each in node.doc_string.splitlines() if not each.startswith("egrl: ")]
+    node.doc_string = "\n".join([*kept, line])
 
+
+Export = Callable[[PastRun], str | Mapping[str, str]]
+"""The text of a JSON file, or texts of files by their names in a folder. InputError if the run is of another
+problem."""
+
+OWN: dict[str, Export] = {"model-explorer": to_model_explorer}
 KIND = plugins.Kind(
-    "export", "--to", (), "a function of a run folder (PastRun) that returns the text of a JSON file"
+    "export",
+    "--to",
+    tuple(OWN),
+    "a function of a run folder (PastRun) that returns the text of a JSON file, or texts by names of files",
 )
-"""What plug-ins of the group `egrl.exports` are; the package has none of its own."""
+"""What plug-ins of the group `egrl.exports` are."""
 
 
 def find_export(name: str) -> Export:
-    """The export called `name`: a plug-in's, or MODULE:NAME. InputError in one line if its code cannot be imported."""
+    """The export called `name`: the package's, a plug-in's, or MODULE:NAME. InputError in one line if its code cannot
+    be imported."""
+    if name in OWN:
+        plugins.installed(KIND)  # says which plug-ins cannot have their names
+        return OWN[name]
     found = plugins.find(KIND, name)
     if not callable(found.thing):
         raise found.refuse(plugins.described(found))
@@ -301,7 +320,11 @@ def _check_fixed(
 
 
 def document(
-    problem: Problem, mapping: str, memories: Sequence[PackedMemory], align_bytes: int
+    problem: Problem,
+    mapping: str,
+    memories: Sequence[PackedMemory],
+    align_bytes: int,
+    peaks: Sequence[Peak] = (),
 ) -> dict[str, Any]:
     """What `allocation.json` has; `mapping` names where the mapping came from."""
     return {
@@ -325,6 +348,7 @@ def document(
             }
             for memory in memories
         ],
+        "peaks": [{**peak.document, "text": peak.text} for peak in peaks],
         "tensors": allocation_rows(problem, memories),
     }
 

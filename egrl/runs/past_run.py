@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from egrl.core import mapping_file, typed_tables
 from egrl.core.contracts import CONFIRMED
 from egrl.core.mapping_file import names_of
+from egrl.measure.apart import sheltered
 from egrl.problems import KIND, build_problem, find_problem, with_baseline_of
 from egrl.runs import chunks, config
 from egrl.runs import folder as run_folder
@@ -160,7 +161,8 @@ class PastRun:
                 f"{self.path}: this run was made by another simulator, chip or workload: expected fingerprint"
                 f" {problem.fingerprint()[:12]}, found {self.summary['fingerprint'][:12]}"
             )
-        return problem
+        # As in the run: of the user's own code a mapping may end the process.
+        return sheltered(problem) if KIND.refers(self.options.problem) else problem
 
     @property
     def baseline_name(self) -> str:

@@ -106,7 +106,7 @@ def _of_workload(workload: Workload, package: Package, copies: bool) -> Network:
     order = np.lexsort((~copy, reader))
     graph, origin = _reorder(large, order), origin[order]
     made = np.array([op.output_bytes for op in workload], np.int64)[origin]
-    read = np.array([op.weight_read_bytes for op in workload], np.int64)[origin]
+    read = np.array([op.weight_moved_bytes for op in workload], np.int64)[origin]
     measured = np.array([op.latency_s is not None for op in workload])[origin]
     peeked = np.zeros(len(graph), np.int64)
     np.add.at(peeked, graph.edges[:, 1], graph.transfer_bytes)

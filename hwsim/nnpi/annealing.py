@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.keys import uniform
 from hwsim.nnpi.latency import Trace, inference_seconds, trace_latency
-from hwsim.nnpi.tables import Tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import Tables, decisions
 from hwsim.order_moves import PAIR, move_in_order
 from hwsim.problem import Mapping16
 
@@ -203,11 +204,11 @@ def _anneal(
 ) -> tuple[Mapping16, float, Mapping16, float]:
     """Steps steps[0] .. steps[1] - 1 of an annealing of steps[2]; the best map, its cost, the last map, its cost."""
     levels, ops = len(tables.capacity_bytes), start.shape[1]
-    traffic = np.zeros(levels)
+    traffic, transfers = np.zeros(levels), np.zeros(levels, np.int64)
     usage = np.zeros((levels, ops), np.int64)
     weight_ops = tensors[np.nonzero(tensors[:, 1] == 0)[0], 0]
     current = start.copy()
-    cost = inference_seconds(tables, current[0], traffic, trace)
+    cost = inference_seconds(tables, current[0], traffic, transfers, trace)
     best, best_cost = current.copy(), cost
     begin, end, whole = steps
     for step in range(begin, end):
@@ -218,7 +219,7 @@ def _anneal(
 
         # Only maps that run are measured, and what was measured becomes the state.
         proposal = rectify(tables, proposal)[0]
-        new = inference_seconds(tables, proposal[0], traffic, trace)
+        new = inference_seconds(tables, proposal[0], traffic, transfers, trace)
         # Metropolis: a slower map is taken too, the less likely the slower it is and the colder the walk.
         hot = cost * temperature[0] * (temperature[1] / temperature[0]) ** (step / whole)
         if new <= cost or chance < math.exp((cost - new) / hot):
@@ -268,7 +269,7 @@ def anneal(
     until = math.inf if seconds is None else time.monotonic() + seconds
     best = rectify(tables, np.ascontiguousarray(mapping)[None])[0]
     best_s = trace_latency(tables, best[0])[0]
-    tensors = np.argwhere(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1) > 0)
+    tensors = decisions(tables)
     if not len(tensors):
         return best[0], best_s
     for run in range(restarts):

@@ -25,7 +25,8 @@ import numpy as np
 
 from hwsim.nnpi.chip import Chip
 from hwsim.nnpi.latency import SIMULATOR_VERSION, trace_latency
-from hwsim.nnpi.tables import Tables, build_tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Bound, Mapping16
 from workloads.errors import InputError
 from workloads.files import read_text, replace_file
@@ -85,10 +86,18 @@ def identity(workload: Workload, chip: Chip) -> str:
 def digest(tables: Tables) -> str:
     """`identity` of tables that are there already."""
     found = hashlib.sha256(f"simulator {SIMULATOR_VERSION}".encode())
-    # Without traffic factors these two say nothing new, and digests stay what they were before there were factors.
-    same = {"written_bytes": tables.activation_bytes, "pass_bytes": tables.passes}
+    # At their defaults these say nothing new, and digests stay what they were before chip files had them.
+    same: dict[str, Any] = {"written_bytes": tables.activation_bytes, "pass_bytes": tables.passes}
+    same |= {
+        "access_s": np.zeros(len(tables.access_s)),
+        "serial": 0.0,
+        "shared": 0.0,
+        "steps": np.ones(len(tables.steps)),
+    }
     for name, value in tables._replace(sigma=0.0)._asdict().items():
         if name in same and np.array_equal(value, same[name]):
+            continue
+        if name.startswith("unit_") and not len(tables.unit_op):
             continue
         array = np.ascontiguousarray(value)
         little = array.astype(array.dtype.newbyteorder("<"))

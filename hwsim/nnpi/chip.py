@@ -5,6 +5,7 @@ A chip file is TOML with the tables of `Chip`'s fields; `chips/nnpi.toml` is the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated
@@ -20,6 +21,8 @@ from workloads.workload import KINDS
 KIND, VERSION = "chip", 1
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=1e3, allow_inf_nan=False)]
+Start = Annotated[float, Field(strict=True, ge=0, le=1e3, allow_inf_nan=False)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Width = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
 Sigma = Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)]
 Factor = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
@@ -34,12 +37,14 @@ class Memory:
 
     Attributes:
         reserved_bytes: bytes at its end that the runtime keeps for itself: no tensor may lie there.
+        access_s: seconds to start a transfer, of each tensor that an op reads from it or writes to it.
     """
 
     name: Name
     capacity_bytes: Count
     bandwidth_Bps: Rate
     reserved_bytes: Part = 0
+    access_s: Start = 0.0
 
     @model_validator(mode="after")
     def _has_room(self) -> Memory:
@@ -96,6 +101,20 @@ class Prefetch:
 
 
 @dataclass(frozen=True, config=_CONFIG)
+class Waiting:
+    """What of an op does not run at the same time. At 0 everything does, at 1 nothing.
+
+    Attributes:
+        serial: share of the shorter of computing and transfers that waits for the longer.
+        shared: share of the transfers of all other memories that waits for the longest: 1 is one DMA channel, or one
+            port, for all.
+    """
+
+    serial: Share = 0.0
+    shared: Share = 0.0
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class Noise:
     """Standard deviation of the logarithm of a measured latency."""
 
@@ -138,7 +157,10 @@ class Factors:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Chip:
-    """A chip. It has 2 to 8 `memories`, slowest first; choice number m of a mapping is memories[m]."""
+    """A chip. It has 2 to 8 `memories`, slowest first; choice number m of a mapping is memories[m].
+
+    `pins` are of tensors of any network on it (`hwsim.pins`): WHAT -> WHERE.
+    """
 
     name: Name
     memories: Annotated[tuple[Memory, ...], Field(min_length=2, max_length=8)]
@@ -148,7 +170,9 @@ class Chip:
     prefetch: Prefetch
     noise: Noise
     effects: Effects
+    waiting: Waiting = field(default_factory=Waiting)
     factors: Factors = field(default_factory=Factors)
+    pins: Mapping[str, str | int] = field(default_factory=dict)
     prediction: Prediction = field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -246,6 +270,11 @@ _EFFECTS = {
     "noise": "measurements vary by noise.sigma",
 }
 
+_WAITING = {
+    "serial": "of the shorter of computing and transfers",
+    "shared": "of the transfers of other memories; 1: one DMA channel for all",
+}
+
 _FACTORS = {
     "compute": "On the compute time of every op of a kind; 1 where a kind is not named.",
     "traffic": "On the bytes that reads and writes of its tensors move; what they hold of a memory stays.",
@@ -285,6 +314,7 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
                 "of these, what the runtime keeps for itself",
             ),
             line(f"{of}.bandwidth_Bps", rate, "bytes a second, reads and writes together"),
+            line(f"{of}.access_s", repr(memory.access_s), "seconds to start each transfer of an op"),
             "",
         ]
     lines += ["[compute]"]
@@ -317,7 +347,12 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
     lines += [
         line(f"effects.{key}", str(getattr(chip.effects, key)).lower(), why) for key, why in _EFFECTS.items()
     ]
+    lines += ["", "# What of an op does not run at the same time: 0 all does, 1 nothing.", "[waiting]"]
+    lines += [line(f"waiting.{key}", repr(getattr(chip.waiting, key)), why) for key, why in _WAITING.items()]
     lines += _factors(chip, given)
+    if chip.pins:
+        lines += ["", "# Tensors that stay where they are, and bytes that stay free.", "[pins]"]
+        lines += [_line(json.dumps(what), json.dumps(where), "") for what, where in chip.pins.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,7 @@
 
 The content of each memory while each op of an inference runs, and the tensors that can be given an address.
 
-Source: the liveness that `hwsim/nnpi/tables.py` places by: a weight is held during the whole inference, an
+Source: the liveness that `hwsim/nnpi/rectify.py` places by: a weight is held during the whole inference, an
 activation from its op to its last consumer (closed). `occupancy` is the sum of the bytes of `lifetimes`.
 
 Deviations: what the DMA prefetches into free room is not counted, because the compiler does not place it; bytes are
@@ -15,7 +15,7 @@ import numpy as np
 
 from hwsim.capabilities import Lifetime, Occupancy
 from hwsim.explanation import OpTime, OpTimes
-from hwsim.nnpi.latency import trace_latency
+from hwsim.nnpi.latency import Trace, trace_latency
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Mapping16
 
@@ -34,7 +34,7 @@ def explain(tables: Tables, mapping: Mapping16, nodes: tuple[str, ...], memories
             activation=_memory(memories, int(mapping[i, 1])),
             start_s=start_s,
             duration_s=float(trace.duration_s[i]),
-            bound_by=_bound_by(tables, i, traffic, memories),
+            bound_by=_bound_by(tables, i, _stream_s(tables, trace, i), memories),
             traffic_bytes={m: round(moved) for m, moved in zip(memories, traffic, strict=True)},
             prefetched_bytes=int(trace.prefetched_bytes[i]),
             fetched_bytes=int(trace.fetched_bytes[i]),
@@ -55,14 +55,20 @@ def _memory(memories: tuple[str, ...], choice: int) -> str | None:
     return memories[choice] if choice >= 0 else None
 
 
-def _bound_by(tables: Tables, i: int, traffic: list[float], memories: tuple[str, ...]) -> str:
+def _stream_s(tables: Tables, trace: Trace, i: int) -> list[float]:
+    """Seconds that each memory is busy while op i runs."""
+    moving = trace.traffic_bytes[i] * tables.inverse_bandwidth
+    found: list[float] = (moving + trace.transfers[i] * tables.access_s).tolist()
+    return found
+
+
+def _bound_by(tables: Tables, i: int, stream_s: list[float], memories: tuple[str, ...]) -> str:
     """The largest term of the op's roofline; among equal ones compute, then the slower memory."""
     if tables.measured[i]:
         terms = {"measured": float(tables.compute_s[i])}
     else:
         terms = {"mac": float(tables.mac_s[i]), "dsp": float(tables.dsp_s[i])}
-    for m, name in enumerate(memories):
-        terms[name] = traffic[m] * float(tables.inverse_bandwidth[m])
+    terms |= zip(memories, stream_s, strict=True)
     largest = max(terms, key=terms.__getitem__)
     return "overhead" if tables.launch_s > terms[largest] else largest
 

@@ -1,13 +1,13 @@
 """Is a mapping one that the chip can hold? Slow and obvious; it shares no code with the simulator.
 
-What must hold: every tensor with a size lies in a memory that exists, every other decision is -1, and at
-every step the bytes held in a memory do not exceed its capacity. A weight in the slowest memory (number 0)
+What must hold: every tensor with a size lies in a memory that exists, and where a pin wants it, every other decision is
+-1, and at every step the bytes held in a memory do not exceed its capacity. A weight in the slowest memory (number 0)
 or in any other is held at every step; an activation from its op to its last consumer (closed interval).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -24,6 +24,8 @@ def judge(
     weight_element_bytes: float,
     activation_element_bytes: float,
     mapping: NDArray[np.int16],
+    fixed: Mapping[tuple[int, int], int] | None = None,
+    together: Sequence[Sequence[tuple[int, int]]] = (),
 ) -> list[Violation]:
     """Everything that a mapping int16 [N, 2] (weight, activation) breaks.
 
@@ -33,6 +35,8 @@ def judge(
         weight_element_bytes, activation_element_bytes: of the chip; sizes are rescaled from the workload's
             own.
         mapping: memory numbers, -1 if there is no tensor.
+        fixed: of (op, column) its memory, where it has to lie in one; None: nowhere.
+        together: lists of (op, column) that have to lie in one memory.
 
     Returns:
         One violation per wrong decision, then one per memory and step that holds too much; empty: all is well.
@@ -71,7 +75,28 @@ def judge(
             else:
                 change[choice][first] += size
                 change[choice][last + 1] -= size
-    return violations + _overflows(workload, memories, change)
+    return (
+        violations + _pins(workload, mapping, fixed or {}, together) + _overflows(workload, memories, change)
+    )
+
+
+def _pins(
+    workload: Workload,
+    mapping: NDArray[np.int16],
+    fixed: Mapping[tuple[int, int], int],
+    together: Sequence[Sequence[tuple[int, int]]],
+) -> list[Violation]:
+    """A violation a tensor that is not where it is pinned, or not where the first of those is that it lies with."""
+    wanted = [(tensor, memory, "pinned elsewhere") for tensor, memory in fixed.items()]
+    for first, *others in together:
+        wanted += [(other, int(mapping[first]), "does not lie with what it is pinned to") for other in others]
+    return [
+        Violation(
+            rule, f"{('weight', 'activation')[column]} of {workload.ops[op].name}", found, memory, "choice"
+        )
+        for (op, column), memory, rule in wanted
+        if (found := int(mapping[op, column])) != memory
+    ]
 
 
 def _overflows(

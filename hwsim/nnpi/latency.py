@@ -5,7 +5,11 @@ Source: none is published for the NNP-I. The op model is the roofline (Williams,
 
 The ops run one after the other. Op i takes
 
-    t_i = launch + max(compute_i, max over memories m of bytes_im / bandwidth_m).
+    t_i = launch + max(c_i, S_i) + serial * min(c_i, S_i)
+    S_i = the busiest memory's s_im + shared * the sum of all others'
+    s_im = bytes_im / bandwidth_m + transfers_im * access_m
+
+with `serial`, `shared` and `access_m` 0 unless the chip file says otherwise: then the busiest of compute and memories.
 
 Weights kept in the slowest memory form one stream in execution order. During op i a DMA goes on along this
 stream with the bandwidth that op i leaves idle, and keeps what it fetched in the free part of the memory
@@ -35,12 +39,14 @@ class Trace(NamedTuple):
     Attributes:
         duration_s: float64 [N].
         traffic_bytes: float64 [N, L], on each memory, crossing traffic included; whole if no factor is on traffic.
+        transfers: int64 [N, L], tensors read from or written to each memory.
         prefetched_bytes: int64 [N], bytes of the op's weight that the DMA had fetched before it began.
         fetched_bytes: int64 [N], bytes that the DMA fetched while the op ran.
     """
 
     duration_s: Floats
     traffic_bytes: Floats
+    transfers: NDArray[np.int64]
     prefetched_bytes: NDArray[np.int64]
     fetched_bytes: NDArray[np.int64]
 
@@ -48,7 +54,8 @@ class Trace(NamedTuple):
     def empty(ops: int, memories: int) -> Trace:
         """Room for `ops` ops."""
         n = np.zeros
-        return Trace(n(ops), n((ops, memories)), n(ops, np.int64), n(ops, np.int64))
+        whole = np.int64
+        return Trace(n(ops), n((ops, memories)), n((ops, memories), whole), n(ops, whole), n(ops, whole))
 
     @staticmethod
     def of_times(ops: int, memories: int) -> Trace:
@@ -73,17 +80,35 @@ def _allot(
 
 
 @kernel
-def _longest(compute_s: float, traffic: Floats, inverse_bandwidth: Floats) -> float:
-    """The roofline: seconds of the busiest among the compute units and the memories."""
-    longest_s = compute_s
+def _busy_s(
+    compute_s: float,
+    traffic: Floats,
+    transfers: NDArray[np.int64],
+    inverse_bandwidth: Floats,
+    access_s: Floats,
+    waiting: tuple[float, float],
+) -> float:
+    """The roofline: seconds of the busiest among the compute units and the memories, and what waits for them.
+
+    `waiting` is (serial, shared); where both are 0, what is added is exactly 0.
+    """
+    serial, shared = waiting
+    longest_s, together_s = 0.0, 0.0
     for m in range(len(traffic)):
-        longest_s = max(longest_s, traffic[m] * inverse_bandwidth[m])
-    return longest_s
+        stream_s = traffic[m] * inverse_bandwidth[m] + transfers[m] * access_s[m]
+        longest_s = max(longest_s, stream_s)
+        together_s += stream_s
+    transfer_s = longest_s + shared * (together_s - longest_s)
+    return max(compute_s, transfer_s) + serial * min(compute_s, transfer_s)
 
 
 @kernel
-def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace: Trace) -> float:
-    """Seconds of a valid mapping int16 [N, 2]; `traffic` float64 [L] is scratch; fills `trace` if it has rows.
+def inference_seconds(
+    tables: Tables, mapping: Mapping16, traffic: Floats, transfers: NDArray[np.int64], trace: Trace
+) -> float:
+    """Seconds of a valid mapping int16 [N, 2]; fills `trace` if it has rows.
+
+    `traffic` float64 [L] and `transfers` int64 [L] are scratch.
 
     The stream's bytes position .. fetched are in the buffer, where `position` is where the weights of this and later
     ops begin. Invariant at every op: position <= fetched <= position + free.
@@ -94,11 +119,13 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace
     weight_bytes, activation_bytes = tables.weight_bytes, tables.activation_bytes
     timing, tracing = len(trace.duration_s) > 0, len(trace.fetched_bytes) > 0
     free, stream_end = _allot(mapping, weight_bytes, tables.passes, into, tables.capacity_bytes[into])
+    waiting = (tables.serial, tables.shared)
     total_s = 0.0
     position = 0
     fetched = 0
     for i in range(len(mapping)):
         traffic[:] = 0.0
+        transfers[:] = 0
         weight, home = mapping[i, 0], mapping[i, 1]
 
         # The op's output takes its room before the op runs. What no longer fits in the buffer is dropped from its end,
@@ -119,6 +146,8 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace
                 position += weight_bytes[i]
                 fetched = max(position, fetched)
             traffic[weight] += from_home
+            if tables.weight_read_bytes[i] > 0:
+                transfers[weight] += tables.steps[i]
 
         stays = 0
         for e in range(tables.edge_start[i], tables.edge_start[i + 1]):
@@ -129,9 +158,11 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace
             # A source without output holds no bytes: its reader only waits for it.
             elif source >= 0:
                 traffic[source] += tables.edge_bytes[e]
+                transfers[source] += tables.edge_bytes[e] > 0
         if home >= 0:
             # More may stay than the op writes: it may drop bytes, or read one input twice.
             traffic[home] += max(tables.written_bytes[i] - stays, 0)
+            transfers[home] += 1
         if tables.moves:
             # The network's inputs come from the slowest memory, and its outputs end there.
             traffic[0] += tables.external_bytes[i]
@@ -141,7 +172,9 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace
         if tables.cross:
             traffic[via] += traffic[0]
 
-        duration_s = tables.launch_s + _longest(tables.compute_s[i], traffic, tables.inverse_bandwidth)
+        duration_s = tables.launch_s + _busy_s(
+            tables.compute_s[i], traffic, transfers, tables.inverse_bandwidth, tables.access_s, waiting
+        )
         total_s += duration_s
 
         ahead = 0
@@ -161,6 +194,7 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace
             trace.duration_s[i] = duration_s
         if tracing:
             trace.traffic_bytes[i, :] = traffic
+            trace.transfers[i, :] = transfers
             trace.prefetched_bytes[i] = buffered
             trace.fetched_bytes[i] = ahead
 
@@ -182,8 +216,9 @@ def _noise(sigma: float, normal: float) -> float:
 def _latencies(tables: Tables, mapping: Mapping16, normals: Floats, trace: Trace) -> Floats:
     out = np.empty(len(mapping), np.float64)
     traffic = np.zeros(len(tables.capacity_bytes))
+    transfers = np.zeros(len(tables.capacity_bytes), np.int64)
     for b in range(len(mapping)):
-        out[b] = inference_seconds(tables, mapping[b], traffic, trace)
+        out[b] = inference_seconds(tables, mapping[b], traffic, transfers, trace)
         if tables.sigma > 0.0:
             out[b] *= _noise(tables.sigma, normals[b])
     return out
@@ -197,8 +232,9 @@ def _profiles(
     batch, ops = mapping.shape[:2]
     out, parts = np.empty(batch, np.float64), np.empty((batch, ops), np.float32)
     traffic = np.zeros(len(tables.capacity_bytes))
+    transfers = np.zeros(len(tables.capacity_bytes), np.int64)
     for b in range(batch):
-        out[b] = inference_seconds(tables, mapping[b], traffic, trace)
+        out[b] = inference_seconds(tables, mapping[b], traffic, transfers, trace)
         # The whole inference was slower or faster, so all of its ops were.
         common = _noise(tables.sigma, normals[b]) if tables.sigma > 0.0 else 1.0
         out[b] *= common

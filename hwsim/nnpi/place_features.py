@@ -134,7 +134,7 @@ def _sizes(tables: Tables, found: Tensors, times: _Times, level: int) -> dict[st
     np.maximum.at(readers, tables.edge_source, pressure[times.reader])
     held = _held(tables)
     before = np.concatenate([[0.0], np.cumsum(times.idle)[:-1]])
-    fetch = tables.weight_read_bytes / slow_Bps
+    fetch = tables.weight_read_bytes / tables.steps / slow_Bps  # once, whatever steps read it
     close = {f"fetch_of_idle_{n}": fetch / (_before(times.idle, n) + 1e-9 * mean) for n in WINDOWS}
     of_weights = {
         "idle_before": (before + 1e-12) / mean,
@@ -200,7 +200,7 @@ def _waits(tables: Tables, found: Tensors, times: _Times, level: int) -> dict[st
     """What a tensor could relieve if all weights were fetched ahead, and all activations were in its memory."""
     op, mean = found.op, times.mean
     slow_Bps = tables.bandwidth_Bps[0]
-    fetch = tables.weight_read_bytes / slow_Bps * (tables.passes > 0)
+    fetch = tables.weight_read_bytes / tables.steps / slow_Bps * (tables.passes > 0)
     busy = (tables.written_bytes + times.inputs_bytes) / tables.bandwidth_Bps[level]
     buffer = float(tables.capacity_bytes[tables.into]) / slow_Bps
     own = found.moved_bytes / slow_Bps

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.nnpi.place_features import FEATURE_NAMES, place_features
 from hwsim.nnpi.profile_features import PROFILE_NAMES, profile_features
-from hwsim.nnpi.tables import WEIGHT, Ints, Tables, Tensors, tensors
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import WEIGHT, Ints, Tables, Tensors, tensors, units
 from hwsim.placing import Placer, Scores, ranked
 from hwsim.problem import Mapping16, Profiles
 from workloads.errors import InputError
@@ -64,10 +65,26 @@ def place(tables: Tables, found: Tensors, scores: Scores, free_share: NDArray[np
     budget = np.array([room(tables, share) for share in free_share.tolist()], np.int64).reshape(
         len(scores), -1
     )
+    scores = _pinned_first(tables, found, scores)
     levels = _fill(ops, scores, ranked(scores), found.head, found.size_bytes, found.first, found.last, budget)
     mapping = np.full((len(scores), ops, 2), -1, np.int16)
     mapping[:, found.op, found.head] = levels
-    return mapping
+    # Where there are pins: tensors that lie together do, and those with a memory are there if it keeps a share free.
+    return rectify(tables, mapping)[0] if len(tables.unit_op) else mapping
+
+
+def _pinned_first(tables: Tables, found: Tensors, scores: Scores) -> Scores:
+    """The scores float32 [B, T, L] with tensors that are pinned to a memory ranked first, and for no other."""
+    pinned = {tensor: memory for memory, tensors in units(tables) if memory >= 0 for tensor in tensors}
+    if not pinned:
+        return scores
+    scores = scores.copy()
+    for k, tensor in enumerate(zip(found.op.tolist(), found.head.tolist(), strict=True)):
+        if tensor in pinned:
+            scores[:, k] = -np.inf
+            scores[:, k, 0] = 0.0
+            scores[:, k, pinned[tensor]] = np.finfo(np.float32).max if pinned[tensor] else 0.0
+    return scores
 
 
 def room(tables: Tables, free_share: float) -> list[int]:

@@ -13,7 +13,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -28,7 +28,9 @@ from hwsim.mappings import choice_columns
 from hwsim.nnpi.chip import Chip, chip_file
 from hwsim.nnpi.latency import SIMULATOR_VERSION, profiles, trace_latency
 from hwsim.nnpi.placer import DEFAULT_RULE, RULES, NnpiPlacer, compile_map, rule_named
-from hwsim.nnpi.tables import Tables, build_tables, epsilon, rectify
+from hwsim.nnpi.rectify import epsilon, rectify
+from hwsim.nnpi.tables import Tables, build_tables
+from hwsim.pins import pins_of
 from hwsim.problem import (
     UNPROVED,
     About,
@@ -56,6 +58,7 @@ POLISH_SHARE = 0.3
 NEAR_STEPS, NEAR_WORK = (300_000, 300_000), 120_000_000
 """Proposals of each annealing from a given start; and proposals times ops at most, some seconds."""
 
+HEADS = ("weight", "activation")
 _NOISE_STREAM = 0x6E6F697365
 _PROFILE_STREAM = 0x70726F66696C65
 
@@ -81,6 +84,10 @@ class NnpiConfig:
         ),
         Ge(0.0),
     ] = 0.0
+    pins: Annotated[
+        list[str],
+        Doc("tensors that stay in a memory or lie together, bytes that stay free; as --pin (`hwsim.pins`)"),
+    ] = field(default_factory=list)
 
 
 def _costs_of_rules(tables: Tables) -> dict[str, float]:
@@ -104,14 +111,24 @@ class NnpiProblem:
         """Build the tables and compile the baseline.
 
         Raises:
-            InputError: `baseline` or `invalid` is unknown, or the slowest memory cannot hold the workload.
+            InputError: `baseline` or `invalid` is unknown, pins are none or have no room, or the slowest memory cannot
+                hold the workload.
         """
         self.config = config or NnpiConfig()
         if self.config.invalid not in ("repair", "penalise"):
             raise InputError(f"problem.invalid: expected repair or penalise, found {self.config.invalid!r}")
         rule = rule_named(self.config.baseline)
         self._workload, self._chip = workload, chip
-        self.tables = build_tables(workload, chip)
+        sizes = np.array([(op.weight_bytes, op.output_bytes) for op in workload]) > 0
+        pins = pins_of(
+            self.config.pins,
+            [op.name for op in workload],
+            HEADS,
+            chip.memory_names,
+            sizes,
+            [f"{what}={where}" for what, where in chip.pins.items()],
+        )
+        self.tables = build_tables(workload, chip, pins)
 
         self.about = About(
             "nnpi",
@@ -130,10 +147,11 @@ class NnpiProblem:
         size_bytes = np.stack([self.tables.weight_bytes, self.tables.activation_bytes], axis=1)
         self.space = Space(
             [op.name for op in workload],
-            ("weight", "activation"),
+            HEADS,
             np.full(size_bytes.shape, len(chip.memories), np.int16),
             [chip.memory_names] * 2,
             size_bytes,
+            pins=pins,
         )
         x = np.concatenate(
             [static_features(workload), choice_columns(self.space.choice_rank, self.space.initial)], axis=1
@@ -178,7 +196,13 @@ class NnpiProblem:
         from hwsim.nnpi.judge import judge  # a search asks for it at its end
 
         widths = self._chip.element_bytes
-        return judge(self._workload, self.memories(), widths.weight, widths.activation, mapping)
+        pins, fixed, together = self.space.pins, {}, []
+        if pins is not None:
+            fixed = {(n, h): int(pins.fixed[n, h]) for n, h in np.argwhere(pins.fixed >= 0).tolist()}
+            together = [[divmod(at, len(HEADS)) for at in unit] for unit in pins.together]
+        return judge(
+            self._workload, self.memories(), widths.weight, widths.activation, mapping, fixed, together
+        )
 
     explained = OpTimes
 
@@ -205,7 +229,10 @@ class NnpiProblem:
 
     def memories(self) -> tuple[tuple[str, int], ...]:
         """Name of the memories, and bytes that tensors may take there, slowest first."""
-        return tuple((memory.name, memory.available_bytes) for memory in self._chip.memories)
+        free = {} if self.space.pins is None else self.space.pins.free_bytes
+        return tuple(
+            (memory.name, memory.available_bytes - free.get(memory.name, 0)) for memory in self._chip.memories
+        )
 
     def lifetimes(self, mapping: Mapping16) -> list[Lifetime]:
         """In which memory, and when, one mapping int16 [N, 2], as it stands, holds each tensor; a step is an op.
@@ -316,6 +343,8 @@ class NnpiProblem:
         from hwsim.nnpi.best_known import BestKnown, find
 
         found = find(self._workload, self._chip)
+        if isinstance(found, BestKnown) and self.judge(found.mapping):
+            return None, "a best mapping is known, but it does not keep the pins"
         if isinstance(found, BestKnown):
             return found.mapping, ""
         return None, "" if found is None else str(found)
@@ -338,9 +367,9 @@ class NnpiProblem:
     @property
     def describable(self) -> Sequence[str]:
         """The effects that a chip file can have."""
-        from hwsim.nnpi.family.terms import DESCRIBABLE
+        from hwsim.nnpi.family.terms import EFFECTS
 
-        return DESCRIBABLE
+        return EFFECTS
 
     def described(
         self, estimates: Mapping[str, Estimate], effects: Effects, name: str
@@ -356,6 +385,8 @@ class NnpiProblem:
         settings = asdict(self.config)
         if not self.config.profile_noise:  # as before there was this setting
             del settings["profile_noise"]
+        if not self.config.pins:
+            del settings["pins"]
         parts = {"version": SIMULATOR_VERSION, "config": settings, "files": dict(self.files())}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

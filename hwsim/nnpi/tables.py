@@ -4,33 +4,20 @@ Source: the tile count is the NNP-I's 32 x 32 x 4 grid an ICE (WikiChip, Spring 
 
 Deviations (*assumptions*): the tiles of one op are spread over the ICEs whole, a partly filled tile costs
 as much as a full one, and the vector work of an op overlaps with its multiply-accumulates.
-
-The compiler's side of a mapping: make it one that the chip can hold.
-
-Source: EGRL paper, section 3 and algorithm 1, lines 6 and 7: the compiler moves what cannot be placed, and
-the share of moved bytes is the mapping error epsilon. How it moves them is not published.
-
-Deviations (*assumptions*): ops are taken in execution order, each with its weight before its activation; a
-tensor that does not fit goes to the next slower memory, and on, until it fits; nothing already placed moves
-again.
-
-A weight outside the slowest memory is pinned there during the whole inference; an activation is held from its
-op to its last consumer (closed interval). While op i is placed, bytes live from earlier ops can only fall
-later, so three numbers per memory decide: pinned bytes, live bytes now, and the peak of live bytes so far.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.jit import kernel
 from hwsim.nnpi.chip import Chip, Compute
-from hwsim.problem import Mapping16
+from hwsim.pins import Pins
 from workloads.errors import InputError
 from workloads.workload import Gemm, Op, Workload, last_consumer
 
@@ -51,6 +38,7 @@ class Tables(NamedTuple):
         weight_bytes, activation_bytes: int64 [N], held; 0 = dead decision.
         weight_read_bytes, written_bytes, external_bytes: int64 [N], moved an inference: the chip's traffic factors on
             all but the last.
+        steps: int64 [N], how often an inference reads the weight or rows of it.
         passes: int64 [N], how many whole times an inference reads the weight; 0 if only rows are gathered.
         pass_bytes: float64 [N], bytes that those passes move for each byte of the weight: passes * traffic factor.
         is_output, rearranges: bool [N].
@@ -61,7 +49,12 @@ class Tables(NamedTuple):
         mac_s, dsp_s: float64 [N]; compute_s: float64 [N], their maximum, or the measured time instead.
         measured: bool [N].
         capacity_bytes: int64 [L], without what is reserved; bandwidth_Bps, inverse_bandwidth: float64 [L].
+        access_s: float64 [L], to start a transfer of one tensor.
         launch_s, sigma: 0 if the effect is off.
+        serial, shared: shares of an op that wait, see `hwsim.nnpi.chip.Waiting`.
+        unit_start, unit_op, unit_head, unit_memory: int64 [U + 1], [T], [T], [U], where there are pins: the tensors in
+            the order in which room is found for them, in units that lie together, and the memory of each unit, or -1.
+            T is 0 where there are none.
         into, via: positions of memories.
         cross, prefetch, contention, moves: switches.
     """
@@ -71,6 +64,7 @@ class Tables(NamedTuple):
     weight_read_bytes: Ints
     written_bytes: Ints
     external_bytes: Ints
+    steps: Ints
     passes: Ints
     pass_bytes: Floats
     is_output: Bools
@@ -88,8 +82,15 @@ class Tables(NamedTuple):
     capacity_bytes: Ints
     bandwidth_Bps: Floats
     inverse_bandwidth: Floats
+    access_s: Floats
     launch_s: float
     sigma: float
+    serial: float
+    shared: float
+    unit_start: Ints
+    unit_op: Ints
+    unit_head: Ints
+    unit_memory: Ints
     into: int
     via: int
     cross: bool
@@ -109,63 +110,143 @@ def dsp_seconds(vector_ops: int, compute: Compute) -> float:
     return vector_ops / (compute.ices * compute.dsp_lanes * compute.clock_Hz)
 
 
-def build_tables(workload: Workload, chip: Chip) -> Tables:
-    """Flat arrays of a workload on a chip.
+def build_tables(workload: Workload, chip: Chip, pins: Pins | None = None) -> Tables:
+    """Flat arrays of a workload on a chip, with its tensors pinned.
 
     Raises:
-        InputError: the slowest memory cannot hold everything (the all-slowest mapping would not run), or no
-            op takes time whatever the mapping (a mapping could cost nothing: no speedup would be defined).
+        InputError: the slowest memory cannot hold everything (the all-slowest mapping would not run), no op takes time
+            whatever the mapping (a mapping could cost nothing: no speedup would be defined), or pins have no room.
     """
     weight_scale = _scale(chip.element_bytes.weight, workload.element_bytes.weight)
     activation_scale = _scale(chip.element_bytes.activation, workload.element_bytes.activation)
     held = _rescale([op.weight_bytes for op in workload], weight_scale)
     read = [op.weight_read_bytes if op.weight_bytes else 0 for op in workload]
-    passes = _rescale(read, weight_scale) // np.maximum(held, 1)
+    steps = [op.steps if op.weight_bytes else 1 for op in workload]
+    passes = _rescale(read, weight_scale) // np.maximum(held, 1) * np.array(steps)
     of_traffic = [chip.factors.traffic.get(op.kind, 1.0) for op in workload]
     edges = workload.edges()
     last_use = last_consumer(workload)
     activation = _rescale([op.output_bytes for op in workload], activation_scale)
     dying = np.array([i for i in np.argsort(last_use, kind="stable") if activation[i] > 0], np.int64)
-    steps = np.arange(len(workload) + 1)
+    bounds = np.arange(len(workload) + 1)
     mac_s, dsp_s = _engine_seconds(workload, chip)
-    bandwidth = np.array([memory.bandwidth_Bps for memory in chip.memories], np.float64)
-    names, effects = chip.memory_names, chip.effects
     tables = Tables(
         weight_bytes=held,
         activation_bytes=activation,
-        weight_read_bytes=_rescale(read, weight_scale, of_traffic),
+        weight_read_bytes=_rescale(read, weight_scale, of_traffic, steps),
         written_bytes=_rescale([op.output_bytes for op in workload], activation_scale, of_traffic),
         external_bytes=_rescale([op.external_bytes for op in workload], activation_scale),
+        steps=np.array(steps, np.int64),
         passes=passes,
         pass_bytes=np.multiply(passes, of_traffic, dtype=np.float64),
         is_output=np.array([op.is_output for op in workload], np.bool_),
         rearranges=np.array([op.kind in REARRANGING for op in workload], np.bool_),
-        edge_start=np.searchsorted([consumer for _, consumer, _ in edges], steps).astype(np.int64),
+        edge_start=np.searchsorted([consumer for _, consumer, _ in edges], bounds).astype(np.int64),
         edge_source=np.array([source for source, _, _ in edges], np.int64),
         edge_bytes=_rescale(
             [size for _, _, size in edges], activation_scale, [of_traffic[source] for source, _, _ in edges]
         ),
         last_use=last_use,
-        free_start=np.searchsorted(last_use[dying], steps).astype(np.int64),
+        free_start=np.searchsorted(last_use[dying], bounds).astype(np.int64),
         free_op=dying,
         mac_s=mac_s,
         dsp_s=dsp_s,
         compute_s=np.array([_compute(op, m, d) for op, m, d in zip(workload, mac_s, dsp_s, strict=True)]),
         measured=np.array([op.latency_s is not None for op in workload], np.bool_),
-        capacity_bytes=np.array([memory.available_bytes for memory in chip.memories], np.int64),
-        bandwidth_Bps=bandwidth,
-        inverse_bandwidth=1.0 / bandwidth,
-        launch_s=chip.overhead.launch_s if effects.overhead else 0.0,
-        sigma=chip.noise.sigma if effects.noise else 0.0,
-        into=names.index(chip.prefetch.into),
-        via=names.index(chip.prefetch.via),
-        cross=effects.cross,
-        prefetch=effects.prefetch,
-        contention=effects.contention,
-        moves=effects.moves,
+        **_of_chip(chip, pins),
+        **_units(pins, np.stack([held, activation], axis=1)),
     )
     _check_costs(tables, workload, chip)
+    _check_pinned(tables, workload, chip)
     return tables
+
+
+def _of_chip(chip: Chip, pins: Pins | None) -> dict[str, Any]:
+    """The fields of `Tables` that no workload changes."""
+    bandwidth = np.array([memory.bandwidth_Bps for memory in chip.memories], np.float64)
+    names, effects = chip.memory_names, chip.effects
+    return {
+        "capacity_bytes": _capacities(chip, pins),
+        "bandwidth_Bps": bandwidth,
+        "inverse_bandwidth": 1.0 / bandwidth,
+        "access_s": np.array([memory.access_s for memory in chip.memories], np.float64),
+        "launch_s": chip.overhead.launch_s if effects.overhead else 0.0,
+        "sigma": chip.noise.sigma if effects.noise else 0.0,
+        "serial": chip.waiting.serial,
+        "shared": chip.waiting.shared,
+        "into": names.index(chip.prefetch.into),
+        "via": names.index(chip.prefetch.via),
+        **{name: getattr(effects, name) for name in ("cross", "prefetch", "contention", "moves")},
+    }
+
+
+def _capacities(chip: Chip, pins: Pins | None) -> Ints:
+    """Bytes int64 [L] that tensors may take: what is available, less what pins keep free."""
+    free = {} if pins is None else pins.free_bytes
+    left = [memory.available_bytes - free.get(memory.name, 0) for memory in chip.memories]
+    for memory, size in zip(chip.memories, left, strict=True):
+        if size < 0:
+            raise InputError(
+                f"pin {memory.name}.free={free[memory.name]}: expected at most the {memory.available_bytes} bytes that"
+                f" {memory.name} of {chip.name} has for tensors"
+            )
+    return np.array(left, np.int64)
+
+
+def _units(pins: Pins | None, sizes: Ints) -> dict[str, Any]:
+    """The units of `Tables`, of sizes int64 [N, 2]: those with a memory of their own first, then in execution order."""
+    units: list[tuple[int, list[int]]] = []
+    if pins is not None and (pins.together or (pins.fixed >= 0).any()):
+        members: dict[int, list[int]] = {}
+        for tensor in np.flatnonzero(sizes).tolist():
+            members.setdefault(int(pins.leader.flat[tensor]), []).append(tensor)
+        units = [(int(pins.fixed.flat[unit[0]]), unit) for unit in members.values()]
+        units.sort(key=lambda unit: unit[0] < 0)
+    flat = np.array([tensor for _, unit in units for tensor in unit], np.int64)
+    return {
+        "unit_start": np.cumsum([0, *(len(unit) for _, unit in units)]).astype(np.int64),
+        "unit_op": flat // 2,
+        "unit_head": flat % 2,
+        "unit_memory": np.array([memory for memory, _ in units], np.int64),
+    }
+
+
+def units(tables: Tables) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """What pins say: the memory of a unit, or -1, and its tensors as (op, head); those without a pin are left out."""
+    for number, memory in enumerate(tables.unit_memory.tolist()):
+        here = slice(tables.unit_start[number], tables.unit_start[number + 1])
+        tensors = list(zip(tables.unit_op[here].tolist(), tables.unit_head[here].tolist(), strict=True))
+        if memory >= 0 or len(tensors) > 1:
+            yield memory, tensors
+
+
+def decisions(tables: Tables) -> Ints:
+    """int64 [K, 2], (op, head) of each tensor that a mapping is free to place: pins decide none of them."""
+    free = np.stack([tables.weight_bytes, tables.activation_bytes], axis=1) > 0
+    for memory, tensors in units(tables):
+        for tensor in tensors if memory >= 0 else tensors[1:]:
+            free[tensor] = False
+    return np.argwhere(free)
+
+
+def _check_pinned(tables: Tables, workload: Workload, chip: Chip) -> None:
+    """InputError unless every memory has room for what is pinned there."""
+    ops = len(workload)
+    held = np.zeros((len(chip.memories), ops), np.int64)
+    for memory, tensors in units(tables):
+        for op, head in tensors if memory > 0 else ():
+            if head == WEIGHT:
+                held[memory] += tables.weight_bytes[op]
+            else:
+                held[memory, op : tables.last_use[op] + 1] += tables.activation_bytes[op]
+    for memory, name in enumerate(chip.memory_names):
+        step = int(held[memory].argmax())
+        if memory and held[memory, step] > tables.capacity_bytes[memory]:
+            raise InputError(
+                f"pins: expected tensors that {name} of {chip.name} has room for,"
+                f" {tables.capacity_bytes[memory]} bytes, found {held[memory, step]} bytes pinned there while"
+                f" {workload.ops[step].name!r} runs"
+            )
 
 
 def _check_costs(tables: Tables, workload: Workload, chip: Chip) -> None:
@@ -208,13 +289,18 @@ def _scale(chip: float, workload: float) -> Fraction:
     return Fraction(chip) / Fraction(workload)
 
 
-def _rescale(sizes: list[int], scale: Fraction, factors: list[float] | None = None) -> Ints:
-    """Sizes at the chip's width times their factors, rounded up. InputError if sums of them could overflow."""
+def _rescale(
+    sizes: list[int], scale: Fraction, factors: list[float] | None = None, times: list[int] | None = None
+) -> Ints:
+    """Sizes at the chip's width times their factors, rounded up, so many times each. InputError if sums of them could
+    overflow."""
     if factors is None:
         found = [_up_by(size, scale) for size in sizes]
     else:
         by = {factor: scale * Fraction(factor) for factor in set(factors)}
         found = [_up_by(size, by[factor]) for size, factor in zip(sizes, factors, strict=True)]
+    if times is not None:
+        found = [size * count for size, count in zip(found, times, strict=True)]
     if sum(found) >= MOST_BYTES:
         raise InputError(
             f"element_bytes: expected tensors of less than {MOST_BYTES:,} bytes in all at the chip's widths,"
@@ -268,66 +354,3 @@ def tensors(tables: Tables) -> Tensors:
         np.where(is_weight, ops - 1, tables.last_use[op]),
         np.where(is_weight, tables.weight_read_bytes[op], tables.written_bytes[op] + reads[op]),
     )
-
-
-@kernel
-def _first_that_fits(
-    wanted: int, size: int, pinned: NDArray[np.int64], live: NDArray[np.int64], capacity: NDArray[np.int64]
-) -> int:
-    """The fastest memory from `wanted` downwards with room for `size` bytes beside those pinned and live, each [L].
-
-    Memory 0 takes everything: the tables are only built where it can.
-    """
-    m = wanted
-    while m > 0 and pinned[m] + live[m] + size > capacity[m]:
-        m -= 1
-    return m
-
-
-@kernel
-def rectify(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, NDArray[np.int64]]:
-    """The maps that run, int16 [B, N, 2], and the bytes that had to move, int64 [B].
-
-    `mapping` is int16 [B, N, 2], canonical and in range. A map that fits comes back unchanged.
-    """
-    weight_bytes, activation_bytes = tables.weight_bytes, tables.activation_bytes
-    capacity = tables.capacity_bytes
-    levels = len(capacity)
-    out = mapping.copy()
-    moved = np.zeros(len(mapping), np.int64)
-    pinned = np.zeros(levels, np.int64)
-    live = np.zeros(levels, np.int64)
-    peak = np.zeros(levels, np.int64)
-    for b in range(len(mapping)):
-        pinned[:] = 0
-        live[:] = 0
-        peak[:] = 0
-        for i in range(mapping.shape[1]):
-            weight = weight_bytes[i]
-            if weight > 0:
-                # A weight is there at every step, so also at the fullest one so far.
-                m = _first_that_fits(out[b, i, 0], weight, pinned, peak, capacity)
-                pinned[m] += weight
-                if m != out[b, i, 0]:
-                    moved[b] += weight
-                    out[b, i, 0] = m
-            activation = activation_bytes[i]
-            if activation > 0:
-                # An activation begins now: earlier, fuller steps do not matter to it.
-                m = _first_that_fits(out[b, i, 1], activation, pinned, live, capacity)
-                live[m] += activation
-                peak[m] = max(peak[m], live[m])
-                if m != out[b, i, 1]:
-                    moved[b] += activation
-                    out[b, i, 1] = m
-            # After the placement, since an op's inputs and output are live at the same time.
-            for k in range(tables.free_start[i], tables.free_start[i + 1]):
-                dead = tables.free_op[k]
-                live[out[b, dead, 1]] -= activation_bytes[dead]
-    return out, moved
-
-
-def epsilon(tables: Tables, moved_bytes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Share of the mapped bytes that had to move, float64 [B] in 0..1 (closed)."""
-    total = int(tables.weight_bytes.sum() + tables.activation_bytes.sum())
-    return moved_bytes / max(total, 1)

@@ -149,3 +149,22 @@ def test_operators_change_what_is_bred(survival):
         )
     assert found["ours"][0] == found["given"][0]
     assert found["ours"][1:] != found["given"][1:]
+
+
+def test_operators_act_beside_the_learners_of_egrl_too():
+    bred = {}
+    for name, operators in (("ours", Operators()), ("given", ALL)):
+        bred[name] = []
+        result = egrl.search(
+            "alexnet",
+            method=with_operators(operators, "egrl"),
+            gens=4,
+            settings=[*SMALL, "method.profile_model.use=off"],
+            quiet=True,
+            on_generation=lambda row, to=bred[name]: to.append(row["mean_reward"]),
+        )
+        assert "sac" in {member["name"] for member in result.summary["members"]}
+    assert bred["ours"][0] == bred["given"][0]
+    assert bred["ours"][1:] != bred["given"][1:]
+    with pytest.raises(InputError, match="with_operators: expected one of ea, egrl, found 'pg'"):
+        with_operators(ALL, "pg")

@@ -347,6 +347,8 @@ def _attributes(
         found["transB"] = int("linear" in name or "int8pack" in name)
     if op == "ScatterElements":
         found |= _placing(call, name, tensors)
+    if op in RECURRENT:
+        found["steps"] = _steps(call, name, tensors)
     if op in TRANSFORMS:
         found["points"] = _points(call, name, tensors)
     if name in CHAINS:
@@ -374,6 +376,17 @@ def _plain_attributes(call: Call) -> dict[str, Any]:
     if isinstance(equation, str):
         found["equation"] = equation
     return found
+
+
+def _steps(call: Call, name: str, tensors: Mapping[str, Tensor]) -> int:
+    """How many steps a recurrent call takes: one a cell, and of packed sequences those of the longest."""
+    if name.endswith("_cell"):
+        return 1
+    lengths = call.arguments.get("batch_sizes")
+    if isinstance(lengths, Ref):
+        return max(1, *(tensors[lengths.name].shape or ()))
+    sizes = tensors[_refs(call.arguments.get("input"))[0]].shape or ()
+    return max(1, sizes[1 if len(sizes) > 2 and call.arguments.get("batch_first") is True else 0])
 
 
 def _points(call: Call, name: str, tensors: Mapping[str, Tensor]) -> int:

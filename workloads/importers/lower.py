@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import ceil, isclose, prod
 
 from workloads.importers.fold import Folded, Part
 from workloads.importers.ir import ModelGraph, Node, Shape
@@ -41,7 +41,15 @@ from workloads.importers.vocabulary import (
     SOFTMAXES,
     data_of,
 )
-from workloads.importers.work import elements_read, gemm_of, is_bias, kind_of, vector_ops, window_of
+from workloads.importers.work import (
+    elements_read,
+    gemm_of,
+    is_bias,
+    kind_of,
+    times_read,
+    vector_ops,
+    window_of,
+)
 from workloads.text import visible
 from workloads.workload import Edge, ElementBytes, Op, Shape3, Workload
 
@@ -261,7 +269,7 @@ class _Lowering:
         return [read for read in data_of(node) if self.folded.is_constant(read)]
 
     def _with_weights(self, op: Op, cluster: Cluster) -> Op:
-        held, read_bytes, parameters = 0.0, 0.0, 0
+        held, read_bytes, parameters, steps = 0.0, 0.0, 0, 1
         seen: set[str] = set()
         for node, name, reader_of, is_parameter in self._held(cluster):
             base = self.folded.part(name).base
@@ -271,13 +279,21 @@ class _Lowering:
             tensor = self.tensors[name]
             size = tensor.held_bytes
             held += size
-            read_bytes += size * self._share(node, reader_of)
+            times = times_read(node, reader_of, self.folded)
+            read_bytes += size * times
+            steps = max(steps, ceil(times))
             self.copied += self._copied(name)
             if is_parameter:
                 parameters += self._parameters(name)
         parameters += sum(map(self._parameters, self._single_numbers(cluster)))
+        step = read_bytes / steps
+        step = held if isclose(step, held) else step  # but for rounding
         return replace(
-            op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
+            op,
+            weight_bytes=ceil(held),
+            weight_read_bytes=ceil(min(step, held)),
+            parameters=parameters,
+            steps=steps,
         )
 
     def _parameters(self, name: str) -> int:
@@ -297,11 +313,6 @@ class _Lowering:
             if self.tensors[name].kept == 1 and (node.op not in QUANTISERS or name == node.inputs[0])
         ]
         return list(dict.fromkeys(found))
-
-    def _share(self, node: Node, name: str) -> float:
-        """Of a constant, and of the scales beside it, what a node reads: of a table the rows that it looks up."""
-        elements = elements_read(node, name, self.folded)
-        return 1.0 if elements is None else min(1.0, elements / max(1, self.tensors[name].kept))
 
     def _copied(self, name: str) -> float:
         """Bytes of a constant that other ops hold already: the constant, parts of it, or what it is computed from. What

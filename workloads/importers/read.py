@@ -67,6 +67,7 @@ def convert(
     element_bytes: float | None,
     fuse: bool,
     allow_unknown: bool = False,
+    weights_once: bool = False,
 ) -> Imported:
     """The graph as a workload called `name`; `element_bytes` replaces the widths of all but ids, masks and shapes.
 
@@ -86,6 +87,8 @@ def convert(
         )
     ops = clusters(folded, fuse)
     lowered = lower(folded, ops, as_file_name(name, "model"), source)
+    if weights_once:
+        lowered = replace(lowered, workload=_read_once(lowered.workload))
     net, unread = with_unread(lowered.workload, folded.graph)
     sizes = [_traffic(op) for op in lowered.workload]
     found = [
@@ -110,6 +113,19 @@ def convert(
     net = check(replace(net, element_bytes=widths, remarks=few(list(map(visible, remarks)))))
     also = {other: lowered.writer[at] for other, at in graph.called.items() if at in lowered.writer}
     return Imported(net, unknown, lowered.nodes, {**lowered.writer, **also})
+
+
+def _read_once(workload: Workload) -> Workload:
+    """The workload where every inference reads a weight once at most, and the products of all steps are one."""
+
+    def once(op: Op) -> Op:
+        gemm = op.gemm
+        if gemm is not None and gemm.groups % op.steps == 0:
+            gemm = replace(gemm, groups=gemm.groups // op.steps, rows=gemm.rows * op.steps)
+        read = min(op.weight_bytes, op.weight_moved_bytes)
+        return replace(op, steps=1, weight_read_bytes=read, gemm=gemm)
+
+    return replace(workload, ops=tuple(once(op) if op.steps > 1 else op for op in workload))
 
 
 def _on_copies(lowered: Lowered, folded: Folded, ops: Sequence[Cluster], sizes: Sequence[int]) -> list[str]:
@@ -180,12 +196,14 @@ def read(
     element_bytes: float | None = None,
     fuse: bool = True,
     allow_unknown: bool = False,
+    weights_once: bool = False,
 ) -> Imported:
     """The model in a .onnx, .onnx.gz or .pt2 file.
 
     `dimensions` gives the sizes of those that the model leaves open, `element_bytes` replaces the widths in the file of
     all but ids, masks and shapes, `fuse` runs element-wise tails in the ops before them, and `allow_unknown` takes ops
-    of unknown work as movers of data however many there are.
+    of unknown work as movers of data however many there are. `weights_once` counts weights that recurrent ops and loops
+    read in every step as read once, as hardware does that holds them where it multiplies.
 
     Raises:
         InputError: not such a file, damaged, a dimension left open, sizes out of range, or work unknown; one line.
@@ -200,7 +218,7 @@ def read(
         from workloads.importers import onnx_file
 
         graph = onnx_file.read(unpack(data, file, MAX_BYTES), file, wanted)
-    return convert(graph, stem(file), PurePath(file).name, element_bytes, fuse, allow_unknown)
+    return convert(graph, stem(file), PurePath(file).name, element_bytes, fuse, allow_unknown, weights_once)
 
 
 def stem(file: str) -> str:

@@ -22,6 +22,7 @@ def from_torch(
     element_bytes: float | None = None,
     fuse: bool = True,
     allow_unknown: bool = False,
+    weights_once: bool = False,
 ) -> Imported:
     """A torch.nn.Module as a workload, exported with `example_inputs` (a tuple of tensors).
 
@@ -47,7 +48,7 @@ def from_torch(
             f" found {type(error).__name__}: {first[:160]}"
         ) from error
     graph = pt2_file.read(stream.getvalue(), title, Dimensions(dimensions or {}))
-    return convert(graph, title, f"torch.export of {title}", element_bytes, fuse, allow_unknown)
+    return convert(graph, title, f"torch.export of {title}", element_bytes, fuse, allow_unknown, weights_once)
 
 
 def _has_vmap(program: Any) -> bool:

@@ -124,6 +124,27 @@ def elements_read(node: Node, name: str, folded: Folded) -> int | None:
     return None
 
 
+def times_read(node: Node, name: str, folded: Folded) -> float:
+    """How often an inference reads a constant that a node holds, from its memory: once, or the rows that it looks up.
+
+    What works in steps reads its matrices in each of them. What a loop is handed, or takes slices of, it reads once.
+    """
+    if node.body is not None:
+        inside = [
+            times_read(each, read, folded)
+            for each in node.body.nodes
+            for read in dict.fromkeys(each.inputs)
+            if read and folded.part(read).base == folded.part(name).base
+        ]
+        # Nodes of one trip that read the same share it.
+        return node.body.times * min(max(1.0, *inside), sum(inside)) if inside else 1.0
+    if node.op in RECURRENT:
+        at = node.inputs.index(name)
+        return 1.0 if at in STATES else float(steps_of(node, folded.shape_of))
+    elements = elements_read(node, name, folded)
+    return 1.0 if elements is None else min(1.0, elements / max(1, folded.graph.tensors[name].kept))
+
+
 def _read_in_loop(body: Body, name: str, folded: Folded) -> int | None:
     """The same of the nodes that run in each trip."""
     total = 0
@@ -325,18 +346,33 @@ def _attention(node: Node, shape: ShapeOf) -> list[Gemm]:
     return [Gemm(groups, query[-2], keys, query[-1] + value[-1])]
 
 
+STATES = (5, 6)
+"""Where the states of a recurrent op stand among its inputs."""
+
+
+def steps_of(node: Node, shape: ShapeOf) -> int:
+    """How many steps a recurrent op takes one after another: a front end has said it, or its input is [steps, batch,
+    features], or [batch, steps, features] with `layout`."""
+    sizes = shape(node.inputs[0])
+    if steps := node.integer("steps", 0):
+        return steps
+    return max(1, sizes[1 if node.integer("layout", 0) else 0]) if len(sizes) > 1 else 1
+
+
 def _recurrent(node: Node, shape: ShapeOf) -> list[Gemm]:
-    """Every step multiplies every matrix: ONNX has those of both directions in one tensor, PyTorch a tensor each. What
-    stands fifth and sixth are states."""
-    steps, weights = (
+    """Every step multiplies every matrix: ONNX has those of both directions in one tensor, PyTorch a tensor each."""
+    sizes, weights = (
         shape(node.inputs[0]),
         [shape(name) for name in (*node.inputs[1:5], *node.inputs[7:]) if name],
     )
     matrices = [(1, *weight) for weight in weights if len(weight) == 2]
     if len(weights[0]) == 3:
-        agree(steps[-1], weights[0][2])
+        agree(sizes[-1], weights[0][2])
         matrices = [(w[0], w[1], w[2]) for w in weights[:2]]
-    return [Gemm(both, prod(steps[:-1]), cols, reduction) for both, cols, reduction in matrices]
+    steps, rows = steps_of(node, shape), prod(sizes[:-1])
+    if rows % steps:  # sequences of different lengths, packed
+        steps = 1
+    return [Gemm(steps * both, rows // steps, cols, reduction) for both, cols, reduction in matrices]
 
 
 _PRODUCTS: dict[str, Callable[[Node, ShapeOf], list[Gemm]]] = {

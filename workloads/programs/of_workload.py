@@ -90,7 +90,7 @@ class _Step:
         reads = {self.activations[self.at[e.source]]: e.read_bytes for e in op.inputs}
         if op.weight_bytes:
             self.weights[i] = self.tensor(f"{op.name}.weight", op.weight_bytes)
-            reads[self.weights[i]] = op.weight_read_bytes
+            reads[self.weights[i]] = op.weight_moved_bytes
         if op.external_bytes:
             reads[self.tensor(f"{op.name}.outside", op.external_bytes)] = op.external_bytes
         self.activations.append(self.builder.tensor(op.name, op.output_bytes))
@@ -138,7 +138,7 @@ class _Step:
     def _grad_input(self, i: int, op: Op, gradient: int) -> None:
         reads = {gradient: op.output_bytes}
         if i in self.weights:
-            reads[self.weights[i]] = op.weight_read_bytes
+            reads[self.weights[i]] = op.weight_moved_bytes
         product = op.gemm is not None
         if op.kind not in _MOVES and not (product and i in self.weights):
             reads.update({self.activations[self.at[e.source]]: e.read_bytes for e in op.inputs})

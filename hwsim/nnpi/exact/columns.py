@@ -33,11 +33,13 @@ class Scope:
         op: its number.
         tensors: (op, head) of each, K of them: its weight, its activation, then what it reads.
         read_bytes: int64 [K], bytes that an edge reads; 0 for its own two.
+        transfers: int64 [K], how often the op begins to move it: an activation of its own is written, all else read.
     """
 
     op: int
     tensors: tuple[tuple[int, int], ...]
     read_bytes: NDArray[np.int64]
+    transfers: NDArray[np.int64]
 
     def column(self, op: int, head: int) -> int | None:
         """Position of a tensor in `tensors`, None if it is dead."""
@@ -64,15 +66,20 @@ class Columns:
 def scope(tables: Tables, op: int) -> Scope:
     """The tensors with a size that op number `op` touches; edges from one producer are added up."""
     tensors: dict[tuple[int, int], int] = {}
+    transfers: dict[tuple[int, int], int] = {}
     if tables.weight_bytes[op] > 0:
-        tensors[op, WEIGHT] = 0
+        tensors[op, WEIGHT], transfers[op, WEIGHT] = 0, 0
+        if tables.weight_read_bytes[op] > 0:
+            transfers[op, WEIGHT] = int(tables.steps[op])
     if tables.activation_bytes[op] > 0:
-        tensors[op, ACTIVATION] = 0
+        tensors[op, ACTIVATION], transfers[op, ACTIVATION] = 0, 1
     for e in range(tables.edge_start[op], tables.edge_start[op + 1]):
         source = int(tables.edge_source[e])
         if tables.activation_bytes[source] > 0 and tables.edge_bytes[e] > 0:
             tensors[source, ACTIVATION] = tensors.get((source, ACTIVATION), 0) + int(tables.edge_bytes[e])
-    return Scope(op, tuple(tensors), np.array(list(tensors.values()), np.int64))
+            transfers[source, ACTIVATION] = transfers.get((source, ACTIVATION), 0) + 1
+    counts = np.array(list(transfers.values()), np.int64)
+    return Scope(op, tuple(tensors), np.array(list(tensors.values()), np.int64), counts)
 
 
 def streams(tables: Tables, op: int) -> bool:
@@ -106,6 +113,19 @@ def traffic(tables: Tables, of: Scope, place: Places) -> NDArray[np.int64]:
             out[:, 0] += np.where(home > 0, tables.written_bytes[i], 0)
     if tables.cross:
         out[:, tables.via] += out[:, 0]
+    return out
+
+
+def starting(tables: Tables, of: Scope, place: Places) -> Floats:
+    """Seconds float64 [C, L] that the starts of the op's transfers take in each memory; `place` as in `traffic`."""
+    out = np.zeros((len(place), len(tables.capacity_bytes)))
+    if not tables.access_s.any():
+        return out
+    rows, own = np.arange(len(place)), of.column(of.op, ACTIVATION)
+    in_place = bool(tables.moves and tables.rearranges[of.op])
+    for k, (count, size) in enumerate(zip(of.transfers, of.read_bytes, strict=True)):
+        stays = bool(size) & in_place & (own is not None and place[:, k] == place[:, own])
+        out[rows, place[:, k]] += np.where(stays, 0.0, count * tables.access_s[place[:, k]])
     return out
 
 
@@ -143,14 +163,14 @@ def columns(tables: Tables, of: Scope) -> Columns:
     (`docs/explanations/exact-proof.md`).
     """
     place = placements(len(tables.capacity_bytes), len(of.tensors))
-    moved = traffic(tables, of, place).astype(np.float64)
+    moved, start_s = traffic(tables, of, place).astype(np.float64), starting(tables, of, place)
     weight = of.column(of.op, WEIGHT)
     if weight is None or not streams(tables, of.op):
-        return _without_stream(tables, of.op, place, moved)
+        return _without_stream(tables, of.op, place, moved, start_s)
     streamed = place[:, weight] == 0
-    fixed = _without_stream(tables, of.op, place[~streamed], moved[~streamed])
+    fixed = _without_stream(tables, of.op, place[~streamed], moved[~streamed], start_s[~streamed])
     room = _room(tables, of, place[streamed])
-    ahead = _with_stream(tables, of.op, place[streamed], moved[streamed], room)
+    ahead = _with_stream(tables, of.op, place[streamed], moved[streamed], start_s[streamed], room)
     return Columns(
         np.concatenate([fixed.place, ahead.place]),
         np.concatenate([fixed.duration_s, ahead.duration_s]),
@@ -175,6 +195,7 @@ class ColumnsOf:
             *(table[i] for table in (*own, *about)),
             *((op == i, head, tables.activation_bytes[op]) for op, head in of.tensors),
             of.read_bytes.tobytes(),
+            of.transfers.tobytes(),
         )
         if alike not in self._found:
             self._found[alike] = columns(tables, of)
@@ -188,10 +209,28 @@ def _room(tables: Tables, of: Scope, place: Places) -> Floats:
     return np.asarray(np.maximum(tables.capacity_bytes[tables.into] - held, 0), np.float64)
 
 
-def _duration(tables: Tables, op: int, moved: Floats) -> Floats:
-    """Seconds [...] of traffic [..., L]."""
-    busiest = (moved * tables.inverse_bandwidth).max(axis=-1)
-    return np.asarray(tables.launch_s + np.maximum(busiest, tables.compute_s[op]))
+def combined(stream_s: Floats, shared: float) -> Floats:
+    """What memories [..., L] that are busy so long may take together, each [..., L]: the largest is what they take."""
+    return np.asarray((1.0 - shared) * stream_s + shared * stream_s.sum(axis=-1, keepdims=True))
+
+
+def _lines(tables: Tables, stream_s: Floats, compute_s: float) -> Floats:
+    """Seconds [..., K] of which an op takes the largest: lines in those of its memories [..., L], and of computing.
+
+    The longer of computing and transfers, and a share of the shorter: as long as it is at most 1, the larger of both
+    orders. Linear without a constant, so that slopes go the same way.
+    """
+    transfer_s, waits = combined(stream_s, tables.shared), tables.serial
+    compute = np.broadcast_to(compute_s, stream_s.shape[:-1])[..., None]
+    if not waits:
+        return np.concatenate([transfer_s, compute], axis=-1)
+    return np.concatenate([transfer_s + waits * compute, compute + waits * transfer_s], axis=-1)
+
+
+def _duration(tables: Tables, op: int, moved: Floats, start_s: Floats) -> Floats:
+    """Seconds [...] of traffic [..., L] whose starts take so many seconds [..., L]."""
+    lines = _lines(tables, moved * tables.inverse_bandwidth + start_s, float(tables.compute_s[op]))
+    return np.asarray(tables.launch_s + lines.max(axis=-1))
 
 
 def _idle(tables: Tables, duration_s: Floats, moved: Floats) -> Floats:
@@ -201,13 +240,15 @@ def _idle(tables: Tables, duration_s: Floats, moved: Floats) -> Floats:
     return np.stack(limits, axis=-1)
 
 
-def _without_stream(tables: Tables, op: int, place: Places, moved: Floats) -> Columns:
-    duration = _duration(tables, op, moved)
+def _without_stream(tables: Tables, op: int, place: Places, moved: Floats, start_s: Floats) -> Columns:
+    duration = _duration(tables, op, moved, start_s)
     idle = np.maximum(_idle(tables, duration, moved).min(axis=-1), 0.0)
     return Columns(place, duration, np.zeros(len(place)), idle)
 
 
-def _with_stream(tables: Tables, op: int, place: Places, moved: Floats, room: Floats) -> Columns:
+def _with_stream(
+    tables: Tables, op: int, place: Places, moved: Floats, start_s: Floats, room: Floats
+) -> Columns:
     """Columns of placements whose weight is streamed: one at every breakpoint of duration and idle bytes.
 
     `room` float64 [C] is where the range of prefetched bytes ends.
@@ -216,10 +257,8 @@ def _with_stream(tables: Tables, op: int, place: Places, moved: Floats, room: Fl
     change = slope(tables, op)
 
     # Duration is the largest of lines in b; it can only bend where two of them cross.
-    start = np.concatenate(
-        [moved * tables.inverse_bandwidth, np.full((len(place), 1), tables.compute_s[op])], axis=1
-    )
-    rise = np.append(change * tables.inverse_bandwidth, 0.0)
+    start = _lines(tables, moved * tables.inverse_bandwidth + start_s, float(tables.compute_s[op]))
+    rise = _lines(tables, change * tables.inverse_bandwidth, 0.0)
     bends = [np.zeros(len(place)), most]
     for p, q in combinations(range(len(rise)), 2):
         if rise[p] != rise[q]:
@@ -227,7 +266,7 @@ def _with_stream(tables: Tables, op: int, place: Places, moved: Floats, room: Fl
     used = np.sort(np.clip(np.stack(bends, axis=1), 0.0, most[:, None]), axis=1)
 
     # Between two bends each limit on the DMA is a line; the smallest changes only where two of them cross.
-    limits = _idle(tables, *_at(tables, op, moved, change, used))
+    limits = _idle(tables, *_at(tables, op, moved, start_s, change, used))
     crossings = [used]
     for p, q in combinations(range(limits.shape[2]), 2):
         gap = limits[:, :, p] - limits[:, :, q]
@@ -236,17 +275,19 @@ def _with_stream(tables: Tables, op: int, place: Places, moved: Floats, room: Fl
         crossings.append(used[:, :-1] + share * (used[:, 1:] - used[:, :-1]))
     used = np.concatenate(crossings, axis=1)
 
-    duration, at = _at(tables, op, moved, change, used)
+    duration, at = _at(tables, op, moved, start_s, change, used)
     idle = np.maximum(_idle(tables, duration, at).min(axis=-1), 0.0)
     keep = ~_is_dominated(duration, used, idle)
     row, _ = np.nonzero(keep)
     return Columns(place[row], duration[keep], used[keep], idle[keep])
 
 
-def _at(tables: Tables, op: int, moved: Floats, change: Floats, used: Floats) -> tuple[Floats, Floats]:
+def _at(
+    tables: Tables, op: int, moved: Floats, start_s: Floats, change: Floats, used: Floats
+) -> tuple[Floats, Floats]:
     """Durations [C, V] and traffic [C, V, L] where `used` [C, V] bytes were prefetched."""
     at = moved[:, None, :] + used[:, :, None] * change
-    return _duration(tables, op, at), at
+    return _duration(tables, op, at, start_s[:, None, :]), at
 
 
 def _is_dominated(duration: Floats, used: Floats, idle: Floats) -> NDArray[np.bool_]:

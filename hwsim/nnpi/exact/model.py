@@ -14,6 +14,7 @@ Units inside: seconds times `scale`, bytes as shares of the capacity of the memo
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +32,7 @@ from hwsim.nnpi.exact.columns import (
     streams,
     watched,
 )
-from hwsim.nnpi.tables import Tables
+from hwsim.nnpi.tables import Tables, units
 from hwsim.problem import Floats, Mapping16
 
 
@@ -158,12 +159,21 @@ class _Writer:
         return Model(self.draft.finish(), self.scale, self.first, self.levels)
 
     def _add_placements(self) -> None:
-        """One binary a tensor and memory; a tensor lies in one, and never where it alone would not fit."""
+        """One binary a tensor and memory; a tensor lies in one, and never where it alone would not fit, or where a pin
+        forbids it; tensors of a unit lie in the same."""
+        pinned = {tensor: memory for memory, tensors in units(self.tables) for tensor in tensors}
         for i, head in zip(*np.nonzero(self.sizes), strict=True):
             fits = self.sizes[i, head] <= self.tables.capacity_bytes
             fits[0] = True
+            if (memory := pinned.get((int(i), int(head)), -1)) >= 0:
+                fits = np.arange(self.levels) == memory
             at = self.first[i, head] = self.draft.add(fits, integer=True)
             self.draft.row_of(np.arange(at, at + self.levels), np.ones(self.levels), 1.0, 1.0)
+        for memory, ((op, head), *others) in units(self.tables):
+            for other in others if memory < 0 else ():
+                for m in range(1, self.levels):
+                    here, there = int(self.first[op, head]) + m, int(self.first[other]) + m
+                    self.draft.row({here: 1.0, there: -1.0}, 0.0, 0.0)
 
     def _add_columns(self, of: Scope) -> Terms:
         """Columns of one op, tied to the placements of its tensors; the bytes it needs prefetched."""
@@ -201,15 +211,20 @@ class _Writer:
         moved = self._moved_bytes(of, ahead)
         compute = tables.compute_s[i]
         longest = float(sum(abs(v) for terms, const in moved for v in (*terms.values(), const)))
-        longest_s = min(longest * float(tables.inverse_bandwidth[0]), self.slack_s)
+        starting_s = float(of.transfers.sum() * tables.access_s.max())
+        most_s = (1.0 + tables.serial) * (longest * float(tables.inverse_bandwidth[0]) + starting_s)
+        longest_s = min(most_s, self.slack_s)
         unit = max(longest_s * self.scale, 1.0)
         extra = draft.add(1.0, unit)
         steady = draft.add(1.0, (tables.launch_s + compute) * self.scale)
         draft.row({steady: 1.0}, 1.0, 1.0)
-        for m, (terms, const) in enumerate(moved):
-            rate = float(tables.inverse_bandwidth[m]) * self.scale / unit
-            row = {v: c * rate for v, c in terms.items()}
-            draft.row({**row, extra: -1.0}, -INFINITY, compute * self.scale / unit - const * rate)
+        for transfers, const_s in self._transfers(of, moved):
+            for of_transfers, of_compute in ((1.0, tables.serial), (tables.serial, 1.0)):
+                # The larger of both orders: launch + compute + extra is at least either.
+                if of_transfers:
+                    row = {v: c * (of_transfers * self.scale / unit) for v, c in transfers.items()}
+                    left_s = compute - of_compute * compute - of_transfers * const_s
+                    draft.row({**row, extra: -1.0}, -INFINITY, left_s * self.scale / unit)
         if self.fluid:
             for m in watched(tables):
                 terms, const = moved[m]
@@ -219,6 +234,30 @@ class _Writer:
                 row[extra] = -speed * unit / self.scale
                 draft.row(row, -INFINITY, (tables.launch_s + compute) * speed - const / self.room)
         return {} if ahead is None else {ahead: 1.0}
+
+    def _transfers(self, of: Scope, moved: list[tuple[Terms, float]]) -> Iterator[tuple[Terms, float]]:
+        """Seconds as terms and a constant, the largest of which is what all transfers of the op take."""
+        tables = self.tables
+        streams: list[tuple[Terms, float]] = []
+        for m, (terms, const) in enumerate(moved):
+            rate, access_s = float(tables.inverse_bandwidth[m]), float(tables.access_s[m])
+            stream = {v: c * rate for v, c in terms.items()}
+            for tensor, size, count in zip(of.tensors, of.read_bytes, of.transfers, strict=True):
+                # Inputs that may stay where they are count as if they did: less than they take, so still a bound.
+                if access_s and not (size and tables.moves and tables.rearranges[of.op]):
+                    there = int(self.first[tensor]) + m
+                    stream[there] = stream.get(there, 0.0) + count * access_s
+            streams.append((stream, const * rate))
+        shared = tables.shared
+        together: Terms = {}
+        for stream, _ in streams if shared else ():
+            for v, c in stream.items():
+                together[v] = together.get(v, 0.0) + shared * c
+        for stream, const_s in streams:
+            terms = dict(together)
+            for v, c in stream.items():
+                terms[v] = terms.get(v, 0.0) + (1.0 - shared) * c
+            yield terms, (1.0 - shared) * const_s + shared * sum(other for _, other in streams)
 
     def _ahead(self, i: int) -> int | None:
         """The variable "share of `into` that holds the op's weight when it begins", None if it cannot."""

@@ -32,7 +32,8 @@ from hwsim.nnpi.exact.columns import ColumnsOf, scope
 from hwsim.nnpi.exact.model import Model, build
 from hwsim.nnpi.latency import latencies, trace_latency
 from hwsim.nnpi.placer import DEFAULT_RULE, compile_map, rule_named
-from hwsim.nnpi.tables import Ints, Tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import Ints, Tables, decisions
 from hwsim.problem import Bound, Floats, Mapping16
 
 ROUNDING = 1e-9
@@ -77,15 +78,17 @@ def fastest_of_all(tables: Tables) -> tuple[Mapping16, float, int] | None:
 
     What the compiler makes of all mappings holds every valid one: it leaves those as they are.
     """
-    ops, tensors = np.nonzero(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1))
+    ops, tensors = decisions(tables).T
     levels = len(tables.capacity_bytes)
     if levels ** min(len(ops), MAX_TRIED_MAPPINGS.bit_length()) > MAX_TRIED_MAPPINGS:
         return None
+    live = np.stack([tables.weight_bytes, tables.activation_bytes], axis=1) > 0
     count = levels ** len(ops)
     best, best_s = np.empty(0, np.int16), math.inf
     for first in range(0, count, AT_ONCE):
         numbers = np.arange(first, min(first + AT_ONCE, count))
         rows = np.full((len(numbers), len(tables.weight_bytes), 2), -1, np.int16)
+        rows[:, live] = 0  # what pins decide follows from the others
         rows[:, ops, tensors] = digits(numbers, levels, len(ops))
         runs, _ = rectify(tables, rows)
         seconds = latencies(tables, runs, np.zeros(len(runs)))

@@ -1,14 +1,8 @@
 """Latency of one inference under a model of the family, and its gradient.
 
-The equations are those of `hwsim.nnpi.latency`, with every constant a parameter, and with terms that chips have and
-chip files lack. Op i takes
-
-    t_i = launch + max(c_i, S_i) + serial * min(c_i, S_i)
-    S_i = the busiest memory's s_im + shared * the sum of all others'
-    s_im = bytes_im / bandwidth_m + accesses_im * access_m
-
-and a residual of each of its tensors' places comes on top. With `serial`, `shared`, `access_m` and the residual 0 and
-all factors 1 this is the simulator's latency (its DMA counts whole bytes, this one fractions of them).
+The equations are those of `hwsim.nnpi.latency`, with every constant a parameter, and a residual of each tensor's place
+on top. With the residual 0 and all factors 1 this is the simulator's latency (its DMA counts whole bytes, this one
+fractions of them).
 
 `gradients` differentiates the latency by one sweep backwards. The only continuous state between ops is how far the DMA
 has fetched, so the sweep carries one number. Source: reverse accumulation (Griewank and Walther, Evaluating
@@ -154,7 +148,8 @@ def seconds(
                 position += weight_bytes[i]
                 fetched = max(position, fetched)
             traffic[weight] += from_home * weight_factor[i]
-            accesses[weight] += 1
+            if tables.weight_read_bytes[i] > 0:
+                accesses[weight] += tables.steps[i]
             total_s += residual_s[i, 0, weight]
 
         # Inputs and output. With `moves`, an op that only rearranges bytes moves no input out of its output's memory.
@@ -167,7 +162,7 @@ def seconds(
                 stays += moved
             elif source >= 0:
                 traffic[source] += moved
-                accesses[source] += 1
+                accesses[source] += tables.edge_bytes[e] > 0
         if home >= 0:
             written = tables.written_bytes[i] * activation_factor[i]
             traffic[home] += max(written - stays, 0.0)

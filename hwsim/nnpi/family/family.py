@@ -14,9 +14,10 @@ from hwsim.keys import uniform
 from hwsim.nnpi.annealing import CHANCE, DRAWS, move
 from hwsim.nnpi.family.cost import Tape, Terms, gradients, no_tape, predictions, seconds
 from hwsim.nnpi.family.op_times import op_slopes
-from hwsim.nnpi.family.terms import ACCESS_SHARE, EFFECTS, LAUNCH_S, Layout
+from hwsim.nnpi.family.terms import EFFECTS, Layout, access_s
 from hwsim.nnpi.placer import DEFAULT_RULE, RULES, compile_map
-from hwsim.nnpi.tables import Tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import Tables, decisions
 from hwsim.problem import Floats, Mapping16
 from workloads.workload import Workload
 
@@ -71,11 +72,10 @@ class NnpiFamily(Family):
         self._tables = tables
         self._layout = Layout(tables, workload, memories)
         sizes = np.stack([tables.weight_bytes, tables.activation_bytes], axis=1)
-        self._tensors: NDArray[np.int64] = np.argwhere(sizes > 0)
+        self._tensors: NDArray[np.int64] = decisions(tables)
         moved = np.stack([tables.weight_read_bytes, tables.written_bytes], axis=1).astype(np.float64)
         np.add.at(moved[:, 1], tables.edge_source, tables.edge_bytes)
-        access_s = ACCESS_SHARE * (tables.launch_s or LAUNCH_S)
-        there_s = moved[:, :, None] * tables.inverse_bandwidth + 2.0 * access_s
+        there_s = moved[:, :, None] * tables.inverse_bandwidth + 2.0 * access_s(tables)
         place_s: Floats = np.where((sizes > 0)[:, :, None], there_s, 0.0)
         slowest = place_s[:, :, 0]
         self._weight: Floats = slowest / max(float(slowest.sum()), LEAST_S)
@@ -92,7 +92,7 @@ class NnpiFamily(Family):
 
     @property
     def effects(self) -> Sequence[str]:
-        """The chip file's, and three that it lacks."""
+        """All that a chip file can have."""
         return EFFECTS
 
     @property

@@ -6,8 +6,7 @@ tensor within 15 % more, with that last figure learned from the board.
 
 A fitted chip file: each fitted value with its 90 % interval and the value before.
 
-A chip file has no place for latencies of accesses, for transfers that wait, and for single ops: who calls says what
-becomes of them.
+A chip file has no place for single ops: who calls says what becomes of them.
 """
 
 from __future__ import annotations
@@ -21,24 +20,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.family import Effects, Estimate, Parameter
-from hwsim.nnpi.chip import Chip, Factors, Memory, parse_chip, template
+from hwsim.nnpi.chip import Chip, Factors, Memory, Waiting, parse_chip, template
 from hwsim.nnpi.family.cost import Terms
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Floats
 from workloads.workload import KINDS, Workload
 
 SWITCHES = ("cross", "prefetch", "contention", "moves")
-GENERIC = ("access", "serial", "shared")
-"""Effects that chips have and chip files lack: latency of an access, compute and transfer that do not overlap, and
-transfers that wait for those of other memories."""
-EFFECTS = (*SWITCHES, "overhead", *GENERIC)
+SWITCHED = (*SWITCHES, "overhead")
+WAITS = ("serial", "shared")
+EFFECTS = (*SWITCHED, "access", *WAITS)
+"""The chip file's switches, and what is on where the file has more than 0: the latency of an access, compute and
+transfers that do not overlap, and transfers that wait for those of other memories."""
 
 CONSTANT, KIND, SHAPE, OWN, GENERIC_SPREAD = 0.4, 0.15, 0.15, 0.15, 1.0
 KIND_TRAFFIC = 0.1
 ACCESS_SHARE = 0.1
-"""Where the effect is on: latency of an access, as a share of the launch overhead …"""
+"""Where the effect is on though the chip file has 0: latency of an access, as a share of the launch overhead …"""
 WAITING = 0.1
-"""… and the share of a transfer that waits."""
+"""… and the share that waits."""
 LAUNCH_S = 5e-7
 """Launch overhead of an op where the chip file has the effect off."""
 
@@ -60,6 +60,8 @@ class Layout:
     def __init__(self, tables: Tables, workload: Workload, memories: tuple[str, ...]) -> None:
         self._ops, self._levels = len(workload), len(memories)
         self._launch_s = tables.launch_s or LAUNCH_S
+        self._access_s = access_s(tables)
+        self._waits = {name: getattr(tables, name) or WAITING for name in WAITS}
         self._tables = tables
         self.parameters: list[Parameter] = []
         self._rows: list[NDArray[np.int64]] = []
@@ -128,13 +130,12 @@ class Layout:
             bandwidth = float(self._tables.bandwidth_Bps[m])
             self._add([m], Parameter(f"bandwidth {name}", CONSTANT, bandwidth, "B/s", shared=True))
         for m, name in enumerate(memories):
-            latency = Parameter(
-                f"access {name}", GENERIC_SPREAD, ACCESS_SHARE * launch_s, "s", "access", shared=True
-            )
+            latency_s = float(self._access_s[m])
+            latency = Parameter(f"access {name}", GENERIC_SPREAD, latency_s, "s", "access", shared=True)
             self._add([levels + m], latency)
         self._add([2 * levels], Parameter("launch", CONSTANT, launch_s, "s", "overhead", shared=True))
-        for at, name in enumerate(("serial", "shared"), 2 * levels + 1):
-            self._add([at], Parameter(name, GENERIC_SPREAD, WAITING, "", name, shared=True))
+        for at, (name, share) in enumerate(self._waits.items(), 2 * levels + 1):
+            self._add([at], Parameter(name, GENERIC_SPREAD, share, "", name, shared=True))
         self._add(self._compute, Parameter("compute", CONSTANT, 1.0, shared=True))
 
     def _add_kinds(self, workload: Workload) -> None:
@@ -182,22 +183,27 @@ class Layout:
             activation_factor=activation,
             compute_s=tables.compute_s * compute,
             bandwidth_Bps=tables.bandwidth_Bps * bandwidth,
-            access_s=ACCESS_SHARE * self._launch_s * access * ("access" in effects),
+            access_s=self._access_s * access * ("access" in effects),
             launch_s=self._launch_s * launch if "overhead" in effects else 0.0,
-            serial=min(1.0, WAITING * serial) if "serial" in effects else 0.0,
-            shared=min(1.0, WAITING * shared) if "shared" in effects else 0.0,
+            serial=min(1.0, self._waits["serial"] * serial) if "serial" in effects else 0.0,
+            shared=min(1.0, self._waits["shared"] * shared) if "shared" in effects else 0.0,
             residual_s=residual_s,
             **{switch: switch in effects for switch in SWITCHES},
         )
 
     def nominal(self) -> Effects:
         """The effects that the chip file has on."""
-        on = {switch for switch in SWITCHES if getattr(self._tables, switch)}
-        return frozenset(on | ({"overhead"} if self._tables.launch_s > 0 else set()))
+        tables = self._tables
+        on = {name for name in (*SWITCHES, *WAITS) if getattr(tables, name)}
+        above = {"overhead": tables.launch_s > 0, "access": tables.access_s.any()}
+        return frozenset(on | {name for name, there in above.items() if there})
 
 
-DESCRIBABLE = (*SWITCHES, "overhead")
-"""Effects that a chip file can have."""
+def access_s(tables: Tables) -> Floats:
+    """Latencies of an access float64 [L]: the chip file's, or what they are taken for if it has none."""
+    if tables.access_s.any():
+        return tables.access_s
+    return np.full(len(tables.access_s), ACCESS_SHARE * (tables.launch_s or LAUNCH_S))
 
 
 class _Values:
@@ -206,13 +212,13 @@ class _Values:
     def __init__(self, estimates: Mapping[str, Estimate], title: str) -> None:
         self.estimates, self.notes = estimates, {"": title}
 
-    def value(self, parameter: str, where: str, before: float) -> float:
-        """The fitted value of a constant."""
-        found = self.estimates.get(parameter)
+    def value(self, parameter: str, where: str, before: float, nominal: float | None = None) -> float:
+        """The fitted value of a constant; `nominal` is what factors are of where the file has 0."""
+        found, of = self.estimates.get(parameter), before if nominal is None else nominal
         if found is None:
             return before
-        self.notes[where] = f"{before:.4g} before; {before * found.low:.4g} to {before * found.high:.4g}"
-        return _rounded(before * found.factor)
+        self.notes[where] = f"{before:.4g} before; {of * found.low:.4g} to {of * found.high:.4g}"
+        return _rounded(of * found.factor)
 
     def clock_Hz(self, before: float) -> float:
         """The clock: compute times are over it."""
@@ -223,8 +229,10 @@ class _Values:
         self.notes["compute.clock_Hz"] = note
         return _rounded(before / found.factor)
 
-    def memories(self, chip: Chip) -> tuple[Memory, ...]:
-        """None is slower than the one before it."""
+    def memories(self, chip: Chip, access: bool) -> tuple[Memory, ...]:
+        """None is slower than the one before it; `access` says whether an access takes time."""
+        launch_s = chip.overhead.launch_s if chip.effects.overhead else LAUNCH_S
+        has_access = any(memory.access_s for memory in chip.memories)
         memories, least = [], 0.0
         for memory in chip.memories:
             where = f"memories.{memory.name}.bandwidth_Bps"
@@ -234,8 +242,22 @@ class _Values:
                     f"{self.notes.get(where, 'not fitted')}; {rate:.4g} raised to the slower memory's"
                 )
             least = max(rate, least)
-            memories.append(replace(memory, bandwidth_Bps=least))
+            access_s = 0.0
+            if access:
+                before, where = memory.access_s, f"memories.{memory.name}.access_s"
+                nominal = before if has_access else ACCESS_SHARE * launch_s
+                access_s = self.value(f"access {memory.name}", where, before, nominal)
+            memories.append(replace(memory, bandwidth_Bps=least, access_s=access_s))
         return tuple(memories)
+
+    def waiting(self, before: Waiting, effects: Effects) -> Waiting:
+        """The shares that wait."""
+        found = {}
+        for name in WAITS:
+            share = getattr(before, name)
+            fitted = self.value(name, f"waiting.{name}", share, share or WAITING)
+            found[name] = min(1.0, fitted) if name in effects else 0.0
+        return Waiting(**found)
 
     def factors(self, table: str, before: Mapping[str, float]) -> dict[str, float]:
         """By kind of op, those of kinds that were not measured as they were."""
@@ -258,16 +280,17 @@ def fitted(chip: Chip, estimates: Mapping[str, Estimate], effects: Effects, name
     launch_s = chip.overhead.launch_s
     if "overhead" in effects:
         launch_s = of.value("launch", "overhead.launch_s", launch_s if chip.effects.overhead else LAUNCH_S)
-    for effect in DESCRIBABLE:
+    for effect in SWITCHED:
         before = getattr(chip.effects, effect)
         if (effect in effects) != before:
             of.notes[f"effects.{effect}"] = f"{str(before).lower()} before"
     found = replace(
         chip,
-        memories=of.memories(chip),
+        memories=of.memories(chip, "access" in effects),
+        waiting=of.waiting(chip.waiting, effects),
         compute=replace(chip.compute, clock_Hz=of.clock_Hz(chip.compute.clock_Hz)),
         overhead=replace(chip.overhead, launch_s=launch_s),
-        effects=replace(chip.effects, **{effect: effect in effects for effect in DESCRIBABLE}),
+        effects=replace(chip.effects, **{effect: effect in effects for effect in SWITCHED}),
         factors=Factors(
             of.factors("compute", chip.factors.compute), of.factors("traffic", chip.factors.traffic)
         ),

@@ -63,6 +63,15 @@ def test_every_node_of_the_copy_says_its_op_and_where_its_tensors_live(run, tmp_
                 assert entry.get(f"egrl.{head}.offset_bytes") == offsets.get((name, head))
     assert {p.key: p.value for p in copy.metadata_props}["egrl.chip"] == "nnpi"
     for node in copy.graph.node:
+        if node.name in {each for each, entry in found.items() if entry}:
+            weight = (
+                f"weight in {found[node.name]['egrl.weight']}, " if "egrl.weight" in found[node.name] else ""
+            )
+            words = f"{weight}activation in {found[node.name]['egrl.activation']}"
+            assert node.doc_string == f"egrl: runs in {found[node.name]['egrl.op']}; {words}", (
+                "as viewers show it"
+            )
+        node.ClearField("doc_string")
         del node.metadata_props[:]
     del copy.metadata_props[:]
     assert copy == onnx.load(str(tmp_path / "m.onnx"), load_external_data=False)
@@ -304,3 +313,38 @@ def test_no_name_is_a_formula_in_a_table(tmp_path):
         assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
     kept = [-1.5, -2, None, "", "a=b"]
     assert [csv_cell(value) for value in (*kept, "\t=1")] == [*kept, "'\t=1"]
+
+
+def test_model_explorer_gets_a_file_a_column_by_the_names_of_the_files_nodes(run, tmp_path, capsys):
+    out = tmp_path / "shown"
+    assert main(["export", str(run), "--to", "model-explorer", "-o", str(out)]) == 0
+    past = PastRun.read(run)
+    mapping, space = past.best_mapping(), past.problem.space
+    names = {
+        "weight.json",
+        "weight_bytes.json",
+        "activation.json",
+        "activation_bytes.json",
+        "microseconds.json",
+    }
+    assert {file.name for file in out.iterdir()} == names
+    files = {file.stem: json.loads(file.read_text()) for file in out.iterdir()}
+    nodes = {node.name for node in onnx.load(str(tmp_path / "m.onnx"), load_external_data=False).graph.node}
+    for document in files.values():
+        assert set(document) <= {"results", "gradient", "showExpandedSummaryOnGroupNode"}
+        assert document["results"].keys() <= nodes
+    at = {name: number for number, name in enumerate(space.nodes)}
+    for name, shown in files["weight"]["results"].items():
+        if name in at:
+            assert shown["value"] == space.labels[0][mapping[at[name], 0]]
+    assert "relu1" in files["activation"]["results"], "nodes that run in an op are shown, too"
+    assert (
+        sum(each["value"] for each in files["weight_bytes"]["results"].values())
+        == space.size_bytes[:, 0].sum()
+    )
+    total = sum(each["value"] for each in files["microseconds"]["results"].values())
+    assert total == pytest.approx(past.problem.explain(mapping).latency_s * 1e6, rel=1e-3)
+    assert main(["export", str(run), "--to", "model-explorer", "-o", str(out)]) == 0, "again"
+    to = ["export", str(run), "--to", "model-explorer", "-o"]
+    refuse(capsys, [*to, str(tmp_path / "x.json")], "expected a folder for the files")
+    refuse(capsys, [*to, str(tmp_path / "none" / "there")], "expected a folder that can be made")

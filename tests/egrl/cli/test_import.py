@@ -164,3 +164,21 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, c
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
     refuse(capsys, ["import", "missing.onnx", "-o", str(tmp_path / "net.json")], "permission denied")
     refuse(capsys, ["bound", "--workload", "alexnet", "-o", str(tmp_path / "b.json")], "permission denied")
+
+
+def test_weights_that_are_read_in_every_step_are_named_and_count_once_where_the_user_says_so(
+    tmp_path, capsys
+):
+    net, output, run = Net(x=[50, 1, 8]), str(tmp_path / "net.json"), str(tmp_path / "run")
+    net.add("LSTM", "x", net.weight(1, 16, 8), net.weight(1, 16, 4), outputs=1, hidden_size=4)
+    model = str(net.save(tmp_path / "net.onnx", "t0"))
+    code, out, _ = imported(capsys, model, "-o", output)
+    assert code == 0
+    assert "1 op reads its weights in every step (lstm0: 50 steps), from where these lie" in out
+    (op,) = load(output).ops
+    assert op.steps == 50
+    code, out, _ = imported(capsys, model, "-o", output, "--weights-once")
+    assert "every step" not in out
+    assert (load(output).ops[0].steps, load(output).ops[0].gemm.rows) == (1, 50)
+    assert main(["run", "--workload", output, "--evals", "21", "--method", "random", "--out", run]) == 0
+    assert main(["export", run, "--model", model, "-o", str(tmp_path / "placed.onnx")]) == 0

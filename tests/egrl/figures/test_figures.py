@@ -89,7 +89,7 @@ def test_bands_are_of_the_fastest_run_which_is_named(runs, tmp_path, capsys):
         assert 0 <= head["best"]["contiguity"] <= 1
 
 
-@pytest.mark.parametrize("figure", ["shift", "bands", "umap", "layout"])
+@pytest.mark.parametrize("figure", ["shift", "bands", "umap", "layout", "peak"])
 def test_what_cannot_be_drawn_is_refused_in_a_line(figure, runs, tmp_path, capsys):
     out = tmp_path / "f.png"
     line = refused_figure(capsys, out, figure, runs["cold0"], runs["resnet"])
@@ -97,6 +97,37 @@ def test_what_cannot_be_drawn_is_refused_in_a_line(figure, runs, tmp_path, capsy
     line = refused_figure(capsys, out, figure, without_best(runs["cold0"], tmp_path / "none"))
     assert line == f"egrl: error: {tmp_path / 'none'}: expected a run with a valid mapping, found none yet"
     assert "summary.json" in refused_figure(capsys, out, figure, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_peak_is_the_fullest_step_and_what_is_held_for_what(runs, tmp_path, capsys):
+    run = str(shutil.copytree(runs["cold0"], tmp_path / "r"))
+    document, _ = drawn(capsys, tmp_path / "p.svg", "peak", Path(run))
+    past = PastRun.read(Path(run))
+    mapping, problem = past.best_mapping(), past.problem
+    held = problem.occupancy(mapping).by_head.sum(axis=2)
+    lifetimes, names = problem.lifetimes(mapping), list(problem.space.nodes)
+    memories = [name for name, _ in problem.memories()]
+    for memory in document["memories"]:
+        number = memories.index(memory["memory"])
+        step = names.index(memory["op"])
+        assert memory["held_bytes"] == held[:, number].max() == held[step, number]
+        assert memory["held_bytes"] == sum(tensor["size_bytes"] for tensor in memory["tensors"])
+        here = {(t.node, t.head) for t in lifetimes if t.memory == number and t.first <= step <= t.last}
+        assert {(tensor["op"], tensor["head"]) for tensor in memory["tensors"]} == here
+        for tensor in memory["tensors"]:
+            at = names.index(tensor["op"])
+            if tensor["head"] == "weight":
+                expected = "in use" if at == step else ("no longer read" if at < step else "read later")
+                assert tensor["use"] == expected
+            else:
+                (life,) = [t for t in lifetimes if (t.node, t.head) == (tensor["op"], "activation")]
+                assert tensor["use"] == ("in use" if step in (at, life.last) else "read later")
+    assert main(["allocate", run]) == 0
+    out = capsys.readouterr().out
+    peak = json.loads((Path(run) / "allocation.json").read_text())["peaks"][-1]
+    assert peak["text"] in out
+    assert peak["text"].startswith(f"{memories[-1]} is fullest while {peak['op']} runs: ")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -162,3 +163,17 @@ def test_a_run_of_a_problem_that_kills_goes_on_to_its_end(tmp_path, monkeypatch,
     assert 0 < (status == 0).sum() < 63
     again = ["run", "--resume", "r", "--problem", "balance_to_kill:Deadly", "--workers", workers]
     assert main([*again, "--evals", "84"]) == 0
+    of = ["--problem", "balance_to_kill:Deadly"]
+    assert main(["evaluate", "r", *of]) == 0
+    names = json.loads(Path("r/best_mapping.json").read_text())
+    names["mapping"][0]["core"] = "core3"
+    Path("deadly.json").write_text(json.dumps(names))
+    capsys.readouterr()
+    for argv in (["evaluate", "r", *of], ["evaluate", "--workload", "12", *of]):
+        assert main([*argv, "--mapping", "deadly.json", "--json"]) == 0
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)["status"] == "failed"
+        assert "it ended the process that measured it" in captured.err
+        assert main([*argv, "--mapping", "deadly.json"]) == 0
+        assert "failed" in capsys.readouterr().out
+    assert main(["report", "r", *of, "-o", "r.html"]) == 0

@@ -145,3 +145,72 @@ def test_the_command_line_goes_on_with_requests(tmp_path, capsys, monkeypatch):
     assert "--new-board drops" in capsys.readouterr().err
     assert main(["run", "--resume", "r", "--requests", "40", board[0], f"{board[1]} 1e-3"]) == 0
     assert "25 evaluations" in capsys.readouterr().out
+
+
+def test_a_search_that_goes_on_asks_for_the_baseline_first_and_refuses_another_board(tmp_path):
+    path, board = tmp_path / "r", Board()
+    search(board, out=path)
+    for given in ("same", "other"):
+        measure = board if given == "same" else Board(factor=3.0, other=True)
+        with egrl.Search(resume=path) as going:
+            batch = going.ask()
+            baseline = going.problem.evaluate(going.problem.baseline.mapping[None], np.zeros(1, np.uint64))
+            np.testing.assert_array_equal(batch.mapping, baseline.repaired)
+            before = going.evaluations
+            if given == "other":
+                with pytest.raises(
+                    InputError, match=r"expected the board that measured before, received .* us for the"
+                ):
+                    going.tell(batch, [measure(names)["latency_s"] for names in batch.names])
+                continue
+            going.tell(batch, [float("nan")])
+            batch = going.ask()
+            going.tell(batch, [measure(names)["latency_s"] for names in batch.names])
+            assert going.evaluations == before, "it is no evaluation"
+            batch = going.ask(limit=2)
+            going.tell(batch, [measure(names)["latency_s"] for names in batch.names])
+            assert going.evaluations == before + len(batch)
+
+
+BOARD_SCRIPT = """import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    sram = sum(row.get("activation") == "sram" for row in request["mapping"]) / len(request["mapping"])
+    print(json.dumps({"id": request["id"], "latency_s": float(sys.argv[1]) * (2.0 - sram)}), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_another_command_with_the_same_baseline_is_said(tmp_path):
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text(BOARD_SCRIPT)
+    first, second = (f"{sys.executable} {tmp_path / name} 0.001" for name in ("one.py", "two.py"))
+    search(first, out=tmp_path / "r")
+    with pytest.warns(
+        UserWarning, match=r"two.py .* measures the baseline as .*one.py .* did: taken for the"
+    ):
+        found = egrl.search(resume=tmp_path / "r", evals=40, evaluator=second)
+    assert found.summary["evaluations"] == 40
+
+
+class Two:
+    """Two boards behind one function, by the thread that asks; the second is slower."""
+
+    def __init__(self, slower: float) -> None:
+        self.slower, self.threads = slower, {}
+
+    def __call__(self, rows):
+        return {"latency_s": 1e-3 * (self.slower if self.turn() else 1.0)}
+
+    def turn(self) -> bool:
+        self.threads["asked"] = self.threads.get("asked", 0) + 1
+        return self.threads["asked"] > 5
+
+
+def test_every_board_of_a_run_that_goes_on_is_checked(tmp_path):
+    path = tmp_path / "r"
+    search(lambda rows: {"latency_s": 1e-3}, out=path)
+    with pytest.raises(
+        InputError, match=r"expected the board that measured before, found a baseline of 1500\.0 us"
+    ):
+        egrl.search(resume=path, evals=40, evaluator=Two(1.5), workers=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import egrl
 from egrl.cli.main import main
 from egrl.runs.past_run import PastRun
 from workloads.errors import InputError
@@ -198,3 +200,20 @@ def test_policies_are_listed_by_generation_and_other_files_are_left_alone(run):
         (run / "policies" / f"{name}.safetensors").touch()
     found = PastRun.read(run).policies()
     assert [(generation, path.stem) for generation, path in found.items()] == [(2, names[1]), (10, names[0])]
+
+
+def test_the_page_on_run_folders_has_every_array_of_a_chunk(tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "run-folder.md").read_text(encoding="utf-8")
+    table = page.split("## The arrays of mappings")[1].split("\n## ")[0]
+    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    documented = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    settings = ["problem.profile_noise=0.01"]
+    egrl.search(
+        "alexnet", method="random", evals=21, out=tmp_path / "run", bound_seconds=0.0, settings=settings
+    )
+    (file,) = (tmp_path / "run" / "mappings").glob("*.npz")
+    with np.load(file) as chunk:
+        assert set(chunk.files) | {"parts"} == documented
+        found = PastRun.read(tmp_path / "run").evaluations()
+        np.testing.assert_array_equal(found.mapping, chunk["mapping"])
+        np.testing.assert_array_equal(found.cost, chunk["cost"])

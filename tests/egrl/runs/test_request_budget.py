@@ -117,7 +117,7 @@ def test_every_request_that_is_left_is_an_evaluation_or_measures_the_best_afresh
         ({"requests": 11}, "more than 11"),
         ({"requests": 0}, "more than 11"),
         ({"settings": ["evaluator.repeats=2"]}, "repeats"),
-        ({"settings": ["evaluator.comparisons=22"]}, "naming the best"),
+        ({"settings": ["evaluator.comparisons=22"]}, "confirming the best may need"),
     ],
 )
 def test_a_budget_that_cannot_be_is_refused(options, word):

@@ -73,7 +73,7 @@ class Twin:
 
     def read_size(self, op: Op) -> int:
         ratio = Fraction(self.chip.element_bytes.weight) / Fraction(self.workload.element_bytes.weight)
-        return math.ceil(op.weight_read_bytes * ratio * self.traffic_factor(op))
+        return op.steps * math.ceil(op.weight_read_bytes * ratio * self.traffic_factor(op))
 
     def moved_activation(self, producer: Op, size: int) -> int:
         ratio = Fraction(self.chip.element_bytes.activation) / Fraction(
@@ -156,13 +156,15 @@ class Twin:
                     buffer.pop()
 
             traffic = [0.0 for _ in levels]
+            started = [0 for _ in levels]
             weight, home = mapping[i]
             ready = sum(b for j, b in buffer if j == i)
             if weight >= 0:
-                passes = self.weight_size(op.weight_read_bytes) // self.weights[i].size
+                passes = self.weight_size(op.weight_read_bytes) // self.weights[i].size * op.steps
                 from_buffer = ready * (passes * float(self.traffic_factor(op)))
                 traffic[into] += from_buffer
                 traffic[weight] += self.read_size(op) - from_buffer
+                started[weight] += op.steps if op.weight_read_bytes else 0
             write = self.moved_activation(op, op.output_bytes)
             for e in op.inputs:
                 producer = self.position[e.source]
@@ -172,8 +174,10 @@ class Twin:
                     write -= size
                 elif source >= 0:
                     traffic[source] += size
+                    started[source] += 1 if size else 0
             if home >= 0:
                 traffic[home] += max(write, 0)
+                started[home] += 1
             if effects.moves:
                 traffic[0] += self.activation_size(op.external_bytes)
                 if op.is_output and home > 0:
@@ -181,9 +185,17 @@ class Twin:
             if effects.cross:
                 traffic[via] += traffic[0]
 
-            duration = launch + max(
-                [self.compute(op)] + [traffic[m] * (1.0 / self.bandwidth[m]) for m in levels]
-            )
+            took = [
+                traffic[m] * (1.0 / self.bandwidth[m]) + started[m] * self.chip.memories[m].access_s
+                for m in levels
+            ]
+            others = 0.0
+            for each in took:
+                others += each
+            others -= max(took)
+            transfers = max(took) + self.chip.waiting.shared * others
+            compute = self.compute(op)
+            duration = launch + (max(compute, transfers) + self.chip.waiting.serial * min(compute, transfers))
             durations.append(duration)
 
             if effects.prefetch:

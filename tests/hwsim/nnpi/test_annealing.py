@@ -18,7 +18,8 @@ from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.placer import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.nnpi.tables import build_tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import build_tables
 from hwsim.problem import Mapping16
 from strategies import chips, workloads
 from workloads.errors import InputError

@@ -91,12 +91,28 @@ def test_a_chip_loads_from_a_file(tmp_path):
         (
             'name = "sram"',
             'name = "sram", banks = 4',
-            r"\(sram\).banks: .*, found 4; for streams .* a lower bandwidth_Bps",
+            r"\(sram\).banks: .*, found 4; for streams .* a lower bandwidth_Bps and access_s",
         ),
         (
             'name = "sram"',
             'name = "sram", read_Bps = 4e9',
             "reads and writes share one bandwidth_Bps: give the lower",
+        ),
+        (
+            'name = "sram"',
+            'name = "sram", start_s = 1e-6',
+            "the start of a transfer is access_s of its memory",
+        ),
+        ('name = "sram"', 'name = "sram", access_s = -1.0', r"\(sram\).access_s: expected .* 0, found -1.0"),
+        (
+            "[effects]",
+            "dma_channels = 1\n[effects]",
+            "waiting.shared, in nnpi's chip files: 1 for one channel",
+        ),
+        (
+            "[effects]",
+            "[waiting]\nshared = 1.5\n[effects]",
+            "waiting.shared: expected .* equal to 1, found 1.5",
         ),
         ('name = "sram"', 'name = "sram", weights_only = true', "room that is taken is reserved_bytes"),
         ("capacity_bytes = 25165824", "capacity_bytes = 0", r"memories\[1\] \(llc\).capacity_bytes.*found 0"),

@@ -44,7 +44,8 @@ from hwsim.nnpi.exact.solve import (
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import latencies, trace_latency
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.nnpi.tables import Tables, build_tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
 from strategies import chips, workloads
 from workloads.errors import InputError

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hwsim.family import HasFamily, Model, PartTimes
-from hwsim.nnpi.chip import Factors, load_chip
+from hwsim.family import Estimate, HasFamily, Model, PartTimes
+from hwsim.nnpi.best_known import digest
+from hwsim.nnpi.chip import Chip, Factors, Waiting, load_chip
 from hwsim.nnpi.family.family import NnpiFamily
 from hwsim.nnpi.latency import latencies
 from hwsim.nnpi.problem import NnpiProblem
@@ -251,3 +252,44 @@ def test_what_is_worth_measuring_first_is_every_rule():
     assert len(rules) == 12
     assert all(problem.judge(mapping) == [] for mapping in rules.values())
     np.testing.assert_array_equal(rules[problem.config.baseline], problem.baseline.mapping)
+
+
+def waiting_chip() -> Chip:
+    """A chip whose transfers take time to start, and wait for each other and for computing."""
+    chip = load_chip("nnpi")
+    starts = zip(chip.memories, (2e-6, 3e-8, 0.0), strict=True)
+    memories = tuple(replace(memory, access_s=access_s) for memory, access_s in starts)
+    return replace(chip, memories=memories, waiting=Waiting(0.2, 0.6))
+
+
+def test_what_waits_in_a_chip_file_is_in_its_family_and_a_fit_writes_it():
+    workload, chip = load("bert"), waiting_chip()
+    problem = NnpiProblem(workload, chip)
+    assert {"access", "serial", "shared"} <= problem.family.nominal
+    rows = mappings(problem, 20)
+    simulated = latencies(problem.tables, rows, np.zeros(len(rows)))
+    np.testing.assert_allclose(problem.family.predict(nominal(problem.family), rows), simulated, rtol=1e-5)
+
+    plain = NnpiProblem(workload, load_chip("nnpi"))
+    estimates = {
+        p.name: Estimate(factor, factor, factor)
+        for p in plain.family.parameters
+        for name, factor in (("access dram", 40.0), ("access llc", 0.6), ("serial", 2.0), ("shared", 6.0))
+        if p.name == name
+    }
+    effects = plain.family.nominal | {"access", "serial", "shared"}
+    board, text = plain.described(estimates, effects, "mine")
+    assert "access_s = 2e-06" in text
+    assert "0 before; 2e-06 to 2e-06" in text
+    assert board._chip.waiting == Waiting(0.2, 0.6)
+    theta = np.array(
+        [
+            np.log(estimates[p.name].factor) / p.spread if p.name in estimates else 0.0
+            for p in plain.family.parameters
+        ]
+    )
+    fitted = plain.family.predict(Model(frozenset(effects), theta), rows)
+    # What was not estimated of an effect that is on stays 0 in the file: the start of a transfer in SRAM.
+    np.testing.assert_allclose(latencies(board.tables, rows, np.zeros(len(rows))), fitted, rtol=2e-2)
+    without, _ = board.described({}, board.family.nominal - {"access", "serial", "shared"}, "mine")
+    assert digest(without.tables) == digest(plain.tables)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwsim.nnpi.chip import Chip, Effects, Memory, load_chip
+from hwsim.nnpi.chip import Chip, Effects, Memory, Waiting, load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.tables import dsp_seconds, mac_seconds
 from strategies import chips, mappings, workloads
@@ -147,7 +147,8 @@ def test_a_measured_latency_replaces_the_computed_one():
 @given(st.data())
 def test_on_the_bare_roofline_all_in_a_faster_memory_is_never_slower(data: st.DataObject):
     workload, drawn = data.draw(workloads()), data.draw(chips(st.just(ROOFLINE)))
-    roomy = replace(drawn, memories=tuple(replace(m, capacity_bytes=2**30) for m in drawn.memories))
+    memories = tuple(replace(m, capacity_bytes=2**30, access_s=0.0) for m in drawn.memories)
+    roomy = replace(drawn, memories=memories, waiting=Waiting())
     batch = np.stack([np.full((len(workload), 2), m, np.int16) for m in range(len(roomy.memories))])
     result = NnpiProblem(workload, roomy).evaluate(batch, np.zeros(len(batch), np.uint64))
     assert (np.diff(result.cost) <= 0).all()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.placer import DEFAULT_RULE, RULES, Rule, compile_map, tensors
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
-from hwsim.nnpi.tables import Tables, build_tables, rectify
+from hwsim.nnpi.rectify import rectify
+from hwsim.nnpi.tables import Tables, build_tables
 from strategies import chips, workloads
 from workloads.errors import InputError
 from workloads.load import load
