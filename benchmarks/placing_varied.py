@@ -122,6 +122,7 @@ OF_OPS = [
     "activation_bytes",
     "weight_read_bytes",
     "written_bytes",
+    "steps",
     "passes",
     "pass_bytes",
     "rearranges",

@@ -67,8 +67,8 @@ MUTANTS = (
     Mutant(
         "nothing migrates",
         "egrl/methods/egrl/ranking_sac.py",
-        "return self._weights() if self.config.migration else None",
-        "return None",
+        "if not self.config.migration:",
+        "if True:",
         "tests/egrl/methods/egrl/test_composition.py",
     ),
     Mutant(

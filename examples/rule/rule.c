@@ -26,7 +26,7 @@ enum { WEIGHT, ACTIVATION, MEMORIES = 8 };
 typedef long long Bytes;
 typedef struct {
     double compute_s;
-    Bytes weight, weight_read, passes, activation, written, external;
+    Bytes weight, weight_read, steps, passes, activation, written, external;
     int is_output, rearranges, last;
 } Op;
 typedef struct {
@@ -72,10 +72,10 @@ static void read_description(const char *name) {
         refuse(name, "numbers of ops and edges");
     op = NEW(ops, Op), edge = NEW(edges, Edge), seen = NEW(ops, Seen);
     for (int i = 0; i < ops; op[i].last = i, i++)
-        if (fscanf(file, "%lf %lld %lld %lld %lld %lld %lld %d %d", &op[i].compute_s, &op[i].weight, &op[i].weight_read,
-                   &op[i].passes, &op[i].activation, &op[i].written, &op[i].external, &op[i].is_output,
-                   &op[i].rearranges) != 9)
-            refuse(name, "nine numbers of each op");
+        if (fscanf(file, "%lf %lld %lld %lld %lld %lld %lld %lld %d %d", &op[i].compute_s, &op[i].weight, &op[i].weight_read,
+                   &op[i].steps, &op[i].passes, &op[i].activation, &op[i].written, &op[i].external, &op[i].is_output,
+                   &op[i].rearranges) != 10)
+            refuse(name, "ten numbers of each op");
     for (int e = 0; e < edges; e++)
         if (fscanf(file, "%d %d %lld", &edge[e].source, &edge[e].reader, &edge[e].bytes) != 3 || edge[e].source < 0 ||
             edge[e].source >= edge[e].reader || edge[e].reader >= ops)
@@ -101,7 +101,7 @@ static void look(void) {
         s->busy = MOST(op[i].compute_s + launch_s, 1e-30);
         s->slow = (op[i].weight_read + op[i].written + s->inputs + op[i].external) / Bps[0];
         s->idle_before = before, before += MOST(s->busy - (op[i].written + s->inputs) / Bps[0], 0.0);
-        s->fetched = fetched += op[i].weight_read / Bps[0];
+        s->fetched = fetched += (double)op[i].weight_read / op[i].steps / Bps[0];
         mean_s += MOST(s->busy, s->slow + launch_s) / ops;
         for (int step = i; step <= op[i].last; step++)
             seen[step].live += op[i].activation;
@@ -132,9 +132,9 @@ static Stream streamed(int memory, double buffer) {
     Stream s = {NEW(ops, double), NEW(ops, double), NEW(ops, double), 0, 0};
     double left = 0, fetched = 0, later = 0;
     for (int i = 0; i < ops; i++)
-        left += op[i].passes > 0 ? op[i].weight_read / Bps[0] : 0;
+        left += op[i].passes > 0 ? (double)op[i].weight_read / op[i].steps / Bps[0] : 0;
     for (int i = 0; i < ops; i++) {
-        double fetch = op[i].passes > 0 ? op[i].weight_read / Bps[0] : 0, outside = op[i].external / Bps[0];
+        double fetch = op[i].passes > 0 ? (double)op[i].weight_read / op[i].steps / Bps[0] : 0, outside = op[i].external / Bps[0];
         double had = LEAST(fetch, fetched), rest = fetch - had;
         double quiet = MOST(seen[i].busy, (op[i].written + seen[i].inputs) / Bps[memory]);
         double takes = MOST(quiet, rest + outside), idle = MOST(0.0, takes - rest - outside);
@@ -195,7 +195,7 @@ static void look_at(double *f, const Tensor *t, int memory, const Stream s[2], d
     f[f_share_of_capacity] = scaled(room / total);
     f[f_is_output] = op[t->op].is_output;
     if (t->head == WEIGHT) {
-        fetch = op[t->op].weight_read / Bps[0];
+        fetch = (double)op[t->op].weight_read / op[t->op].steps / Bps[0];
         f[f_idle_before] = scaled((own->idle_before + 1e-12) / mean_s);
         f[f_fetched_of_idle] = scaled(own->fetched / (own->idle_before + 1e-9 * mean_s + 1e-15));
         f[f_fetch_of_idle_4] = scaled(fetch / (idle_within(t->op, 4) + 1e-9 * mean_s));

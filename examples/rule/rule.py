@@ -24,6 +24,7 @@ class Op(NamedTuple):
     compute_s: float
     weight: int
     weight_read: int
+    steps: int
     passes: int
     activation: int
     written: int
@@ -70,7 +71,7 @@ def read(text: str) -> Network:
     memories, into, launch_s = int(labelled("memories")), int(labelled("into")), float(labelled("launch_s"))
     levels = [(int(next(words)), float(next(words))) for _ in range(memories)]
     ops, edges = int(labelled("ops")), int(labelled("edges"))
-    found = [Op(float(next(words)), *integers(8)) for _ in range(ops)]
+    found = [Op(float(next(words)), *integers(9)) for _ in range(ops)]
     links = [(source, reader, size) for source, reader, size in (integers(3) for _ in range(edges))]
     rule: dict[str, list[float]] = {}
     for name in words:
@@ -126,7 +127,7 @@ class Features:
             self.mean += max(busy, slow + net.launch_s) / len(ops)
         idle = [max(busy - own, 0.0) for busy, own in zip(self.busy, moved, strict=True)]
         self.idle_before = list(accumulate(idle, initial=0.0))
-        self.fetched = list(accumulate(op.weight_read / self.slow_Bps for op in ops))
+        self.fetched = list(accumulate(op.weight_read / op.steps / self.slow_Bps for op in ops))
         self.readers = [0.0] * len(ops)
         for source, reader, _ in net.edges:
             self.readers[source] = max(self.readers[source], self.slow[reader] / self.busy[reader])
@@ -154,7 +155,7 @@ class Features:
         Weights are fetched in order, ahead of their ops as far as `buffer` seconds of the slowest memory have room.
         """
         wait, ahead, all_idle, fetched = [], [], 0.0, 0.0
-        fetches = [op.weight_read / self.slow_Bps if op.passes > 0 else 0.0 for op in self.net.ops]
+        fetches = [op.weight_read / op.steps / self.slow_Bps if op.passes > 0 else 0.0 for op in self.net.ops]
         left = 0.0
         for fetch in fetches:
             left += fetch
@@ -245,7 +246,8 @@ class Features:
         return dict.fromkeys(OF_WEIGHTS, 0.0) | own
 
     def of_weight(self, t: Tensor) -> dict[str, float]:
-        before, fetch = self.idle_before[t.op], self.net.ops[t.op].weight_read / self.slow_Bps
+        before, op = self.idle_before[t.op], self.net.ops[t.op]
+        fetch = op.weight_read / op.steps / self.slow_Bps
         close = [before - self.idle_before[max(t.op - n, 0)] for n in (4, 16)]
         own = (
             scaled((before + 1e-12) / self.mean),
