@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from egrl.cli.output import interrupted, output_file, remark
 from workloads.errors import InputError, RunFailure
+
+if TYPE_CHECKING:
+    from egrl_vela.compiler import Setting
+    from egrl_vela.runner import Runner
+    from egrl_vela.search import Found
 
 
 @click.command(
@@ -65,50 +71,58 @@ def vela(
     from egrl.core import atomic
     from egrl_vela import compiler, report
     from egrl_vela.runner import Runner
-    from egrl_vela.search import Found, search
 
     _check(model, output, sram, timeout)
     tool = compiler.find(command)
     target = compiler.Target(model, accelerator, system_config, memory_mode, config, sram)
     runner = Runner(tool, target, Path(out), jobs, timeout)
-
-    def say(found: Found) -> None:
-        if ranked := found.ranked():
-            best = found.outcomes[ranked[0]].written
-            assert best is not None
-            gain = found.default.cycles / best.cycles
-            _say(f"{len(found.outcomes)} of {compiles} compiles, the best {gain:.4f}x")
-
-    def _say(line: str) -> None:
-        if not quiet:
-            remark("vela", line)
-
-    _say(f"Vela {tool.version}; results in {runner.folder}")
     try:
-        found = search(runner, compiles, say)
-        if found is None:
-            raise InputError(f"{model}: Vela's default fails: {runner.outcomes[compiler.DEFAULT].error}")
-        if not (ranked := found.ranked()):
-            uses = f"{found.default.sram_bytes:,} of {found.room_bytes:,} bytes"
-            raise InputError(
-                f"{model}: none of {len(found.outcomes)} programs fits; the default uses {uses} of SRAM"
-            )
-        best = ranked[0]
-        outcome, program = runner.again(best)
+        found, best, program = _searched(runner, compiles, quiet)
     except KeyboardInterrupt:
         tool.end()
         return interrupted(quiet)
-    if outcome.written != found.outcomes[best].written:
-        why = outcome.error or "another program for the same options"
-        raise RunFailure(
-            f"{model}: the best options gave, when compiled again: {why}; delete {runner.folder}"
-        )
     atomic.write_named(Path(output), program)
     if as_json:
         click.echo(json.dumps(report.document(tool, target, found, best, output, runner.folder)))
     else:
         click.echo("\n".join(report.lines(tool, target, found, best, layers, output)))
     return 0
+
+
+def _searched(runner: Runner, compiles: int, quiet: bool) -> tuple[Found, Setting, bytes]:
+    """What a search found, the best options, and the program that Vela writes for them when it is asked again."""
+    from egrl_vela.compiler import DEFAULT
+    from egrl_vela.search import search
+
+    model = runner.target.model
+
+    def say(line: str) -> None:
+        if not quiet:
+            remark("vela", line)
+
+    def progress(found: Found) -> None:
+        if ranked := found.ranked():
+            best = found.outcomes[ranked[0]].written
+            assert best is not None
+            gain = found.default.cycles / best.cycles
+            say(f"{len(found.outcomes)} of {compiles} compiles, the best {gain:.4f}x")
+
+    say(f"Vela {runner.vela.version}; results in {runner.folder}")
+    found = search(runner, compiles, progress)
+    if found is None:
+        raise InputError(f"{model}: Vela's default fails: {runner.outcomes[DEFAULT].error}")
+    if not (ranked := found.ranked()):
+        uses = f"{found.default.sram_bytes:,} of {found.room_bytes:,} bytes"
+        raise InputError(
+            f"{model}: none of {len(found.outcomes)} programs fits; the default uses {uses} of SRAM"
+        )
+    outcome, program = runner.again(ranked[0])
+    if outcome.written != found.outcomes[ranked[0]].written:
+        why = outcome.error or "another program for the same options"
+        raise RunFailure(
+            f"{model}: the best options gave, when compiled again: {why}; delete {runner.folder}"
+        )
+    return found, ranked[0], program
 
 
 def _check(model: str, output: str, sram: int, timeout: float) -> None:
