@@ -247,12 +247,11 @@ class Features:
 
     def of_weight(self, t: Tensor) -> dict[str, float]:
         before, op = self.idle_before[t.op], self.net.ops[t.op]
-        fetch = op.weight_read / op.steps / self.slow_Bps
         close = [before - self.idle_before[max(t.op - n, 0)] for n in (4, 16)]
         own = (
             scaled((before + 1e-12) / self.mean),
             scaled(self.fetched[t.op] / (before + 1e-9 * self.mean + 1e-15)),
-            *(scaled(fetch / (idle + 1e-9 * self.mean)) for idle in close),
+            *(scaled(op.weight_read / op.steps / self.slow_Bps / (idle + 1e-9 * self.mean)) for idle in close),
         )
         return dict.fromkeys(OF_ACTIVATIONS, 0.0) | dict(zip(OF_WEIGHTS, own, strict=True))
 
