@@ -99,9 +99,9 @@ static void look(void) {
     for (int i = 0; i < ops; i++) {
         Seen *s = &seen[i];
         s->busy = MOST(op[i].compute_s + launch_s, 1e-30);
-        s->slow = (op[i].weight_read + op[i].written + s->inputs + op[i].external) / Bps[0];
+        s->slow = (op[i].weight_read * op[i].steps + op[i].written + s->inputs + op[i].external) / Bps[0];
         s->idle_before = before, before += MOST(s->busy - (op[i].written + s->inputs) / Bps[0], 0.0);
-        s->fetched = fetched += (double)op[i].weight_read / op[i].steps / Bps[0];
+        s->fetched = fetched += op[i].weight_read / Bps[0];
         mean_s += MOST(s->busy, s->slow + launch_s) / ops;
         for (int step = i; step <= op[i].last; step++)
             seen[step].live += op[i].activation;
@@ -121,7 +121,7 @@ static double gain_of(int i, Bytes moved, int memory) {
 /* Seconds that an op loses if so many bytes of its traffic are in the slowest memory and all else in some other. */
 static double loss_of(int i, Bytes moved, int memory) {
     double slow = 1 / Bps[0], fast = 1 / Bps[memory], outside = op[i].external * slow;
-    double bytes = op[i].weight_read + op[i].written + seen[i].inputs;
+    double bytes = op[i].weight_read * op[i].steps + op[i].written + seen[i].inputs;
     double all_fast = MOST(op[i].compute_s, MOST(bytes * fast, outside));
     double rest = MOST(op[i].compute_s, (bytes - moved) * fast);
     return MOST(rest, moved * slow + outside) - all_fast;
@@ -132,9 +132,9 @@ static Stream streamed(int memory, double buffer) {
     Stream s = {NEW(ops, double), NEW(ops, double), NEW(ops, double), 0, 0};
     double left = 0, fetched = 0, later = 0;
     for (int i = 0; i < ops; i++)
-        left += op[i].passes > 0 ? (double)op[i].weight_read / op[i].steps / Bps[0] : 0;
+        left += op[i].passes > 0 ? op[i].weight_read / Bps[0] : 0;
     for (int i = 0; i < ops; i++) {
-        double fetch = op[i].passes > 0 ? (double)op[i].weight_read / op[i].steps / Bps[0] : 0, outside = op[i].external / Bps[0];
+        double fetch = op[i].passes > 0 ? op[i].weight_read / Bps[0] : 0, outside = op[i].external / Bps[0];
         double had = LEAST(fetch, fetched), rest = fetch - had;
         double quiet = MOST(seen[i].busy, (op[i].written + seen[i].inputs) / Bps[memory]);
         double takes = MOST(quiet, rest + outside), idle = MOST(0.0, takes - rest - outside);
@@ -195,7 +195,7 @@ static void look_at(double *f, const Tensor *t, int memory, const Stream s[2], d
     f[f_share_of_capacity] = scaled(room / total);
     f[f_is_output] = op[t->op].is_output;
     if (t->head == WEIGHT) {
-        fetch = (double)op[t->op].weight_read / op[t->op].steps / Bps[0];
+        fetch = op[t->op].weight_read / Bps[0];
         f[f_idle_before] = scaled((own->idle_before + 1e-12) / mean_s);
         f[f_fetched_of_idle] = scaled(own->fetched / (own->idle_before + 1e-9 * mean_s + 1e-15));
         f[f_fetch_of_idle_4] = scaled(fetch / (idle_within(t->op, 4) + 1e-9 * mean_s));
@@ -293,7 +293,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < ops; i++) {
         Op *o = &op[i];
         if (o->weight)
-            tensor[count++] = (Tensor){.op = i, .last = ops - 1, .size = o->weight, .moved = o->weight_read};
+            tensor[count++] = (Tensor){.op = i, .last = ops - 1, .size = o->weight, .moved = o->weight_read * o->steps};
         if (o->activation)
             tensor[count++] = (Tensor){.op = i, .head = ACTIVATION, .first = i, .last = o->last, .size = o->activation,
                                        .moved = o->written + seen[i].read};

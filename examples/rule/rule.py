@@ -92,7 +92,7 @@ def tensors_of(net: Network) -> list[Tensor]:
         read_bytes[source] += size
     found = []
     for i, op in enumerate(net.ops):
-        weight = Tensor(i, 0, op.weight, 0, len(net.ops) - 1, op.weight_read)
+        weight = Tensor(i, 0, op.weight, 0, len(net.ops) - 1, op.weight_read * op.steps)
         activation = Tensor(i, 1, op.activation, i, last[i], op.written + read_bytes[i])
         found += [tensor for tensor in (weight, activation) if tensor.size]
     return found
@@ -119,7 +119,7 @@ class Features:
         self.busy = [max(op.compute_s + net.launch_s, 1e-30) for op in ops]
         moved = [(op.written + size) / self.slow_Bps for op, size in zip(ops, self.inputs, strict=True)]
         self.slow = [
-            (op.weight_read + op.written + size + op.external) / self.slow_Bps
+            (op.weight_read * op.steps + op.written + size + op.external) / self.slow_Bps
             for op, size in zip(ops, self.inputs, strict=True)
         ]
         self.mean = 0.0
@@ -127,7 +127,7 @@ class Features:
             self.mean += max(busy, slow + net.launch_s) / len(ops)
         idle = [max(busy - own, 0.0) for busy, own in zip(self.busy, moved, strict=True)]
         self.idle_before = list(accumulate(idle, initial=0.0))
-        self.fetched = list(accumulate(op.weight_read / op.steps / self.slow_Bps for op in ops))
+        self.fetched = list(accumulate(op.weight_read / self.slow_Bps for op in ops))
         self.readers = [0.0] * len(ops)
         for source, reader, _ in net.edges:
             self.readers[source] = max(self.readers[source], self.slow[reader] / self.busy[reader])
@@ -145,7 +145,7 @@ class Features:
     def loss(self, i: int, moved: int, memory: int) -> float:
         """Seconds that an op loses if some of its bytes are in the slowest memory and all others in another one."""
         op, slow, fast = self.net.ops[i], 1 / self.slow_Bps, 1 / self.net.memories[memory][1]
-        outside, size = op.external * slow, op.weight_read + op.written + self.inputs[i]
+        outside, size = op.external * slow, op.weight_read * op.steps + op.written + self.inputs[i]
         rest = max(op.compute_s, (size - moved) * fast)
         return max(rest, moved * slow + outside) - max(op.compute_s, max(size * fast, outside))
 
@@ -155,7 +155,7 @@ class Features:
         Weights are fetched in order, ahead of their ops as far as `buffer` seconds of the slowest memory have room.
         """
         wait, ahead, all_idle, fetched = [], [], 0.0, 0.0
-        fetches = [op.weight_read / op.steps / self.slow_Bps if op.passes > 0 else 0.0 for op in self.net.ops]
+        fetches = [op.weight_read / self.slow_Bps if op.passes > 0 else 0.0 for op in self.net.ops]
         left = 0.0
         for fetch in fetches:
             left += fetch
@@ -215,7 +215,7 @@ class Features:
         for source, reader, size in self.net.edges:
             of_readers[source] += of(reader, size, memory)
         return [
-            (of(i, op.weight_read, memory), of(i, op.written, memory) + of_readers[i])
+            (of(i, op.weight_read * op.steps, memory), of(i, op.written, memory) + of_readers[i])
             for i, op in enumerate(self.net.ops)
         ]
 
@@ -246,12 +246,12 @@ class Features:
         return dict.fromkeys(OF_WEIGHTS, 0.0) | own
 
     def of_weight(self, t: Tensor) -> dict[str, float]:
-        before, op = self.idle_before[t.op], self.net.ops[t.op]
+        before, fetch = self.idle_before[t.op], self.net.ops[t.op].weight_read / self.slow_Bps
         close = [before - self.idle_before[max(t.op - n, 0)] for n in (4, 16)]
         own = (
             scaled((before + 1e-12) / self.mean),
             scaled(self.fetched[t.op] / (before + 1e-9 * self.mean + 1e-15)),
-            *(scaled(op.weight_read / op.steps / self.slow_Bps / (idle + 1e-9 * self.mean)) for idle in close),
+            *(scaled(fetch / (idle + 1e-9 * self.mean)) for idle in close),
         )
         return dict.fromkeys(OF_ACTIVATIONS, 0.0) | dict(zip(OF_WEIGHTS, own, strict=True))
 
