@@ -24,14 +24,8 @@ def lines(tables: Tables, rule: np.ndarray) -> Iterator[str]:
         return (" ".join(map(repr, row)) for row in zip(*(c.tolist() for c in columns), strict=True))
 
     t, reader = tables, np.repeat(np.arange(len(tables.compute_s)), np.diff(tables.edge_start))
-    held = (
-        t.compute_s,
-        t.weight_bytes,
-        t.weight_read_bytes // t.steps,
-        t.steps,
-        t.passes,
-        t.activation_bytes,
-    )
+    once = t.weight_read_bytes // t.steps
+    held = (t.compute_s, t.weight_bytes, once, t.steps, t.passes, t.activation_bytes)
     yield f"memories {len(t.capacity_bytes)} into {t.into} launch_s {t.launch_s!r}"
     yield from rows(t.capacity_bytes, t.bandwidth_Bps)
     yield f"ops {len(t.compute_s)} edges {len(t.edge_bytes)}"
