@@ -10,7 +10,7 @@ section 3 and appendices C to E.
     lines 8-20     the next population                     `population.plus`; as printed: `population.generational`
     lines 21-25,28 gradient steps                          `ranking_sac`; as printed: `learn`, `sac_learner`, `sac`
     lines 26,29-31 without effect in episodes of one step: the target is the reward, and there are no target networks
-    line 32        the learner joins the population        `_evolve`, `Plus._networks`, `Generational._migrate`
+    line 32        the learner joins the population        `_evolve`, `Plus._migrant`, `Generational._migrate`
 
 One *round* is one mapping of every member and every rollout of the learner, each an episode of one step (Table 2).
 
