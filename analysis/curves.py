@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from analysis.style import beside, legend_below, line_of, new_figure
 
 QUANTILES = (0.1, 0.9)
-"""Of repetitions, the ends of their band."""
+"""The quantiles at the ends of the band of repetitions."""
 BETWEEN = f"{QUANTILES[0]:.0%} to {QUANTILES[1]:.0%}"
 FEW = 3
 """Up to as many curves line styles are enough; more get markers, too."""

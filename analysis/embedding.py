@@ -293,6 +293,6 @@ def measure(distance: NDArray[np.float64], best: NDArray[np.bool_], run: NDArray
 
 
 def _mean(distance: NDArray[np.float64], pairs: NDArray[np.bool_], members: NDArray[np.int64]) -> float:
-    """Of the distances [M, M] between some members, over those pairs [M, M] that count; NaN where none does."""
+    """The mean of the distances [M, M] between some members, over the pairs [M, M] that count; NaN if none does."""
     counted = distance[np.ix_(members, members)][pairs[np.ix_(members, members)]]
     return float(counted.mean()) if len(counted) else float("nan")

@@ -19,7 +19,7 @@ from analysis.style import beside, legend_below, line_of, mark_of, new_figure
 
 Floats = NDArray[np.float64]
 MARGIN, LEAST_SPAN = 0.06, 0.01
-"""Of the axis of speedups: share of its span that is left free below and above, and the span that it has at least."""
+"""Axis of speedups: share of its span that is left free below and above, and its least span."""
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class Training:
     ) -> None:
         """`hand`: the rule float64 [P] that climbs begin at; `rounds`: of the climb to the first rule.
 
-        `begin`: rules float64 [K, P] that are kept, in the place of a first one.
+        `begin`: rules float64 [K, P] that are kept, instead of a first one.
         """
         self.pairs, self._hand, self._rounds, self._begin = pairs, hand, rounds, begin
         self.family = np.array([pair.family for pair in pairs])

@@ -271,7 +271,7 @@ def _named_before(run: Run, quiet: bool) -> Result | None:
     return Result(run.problem, summary, best, path)
 
 
-# ---- objects in the place of names
+# ---- objects instead of names
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ itself. Costs are the problem's `evaluate`, so a step is one batch, and nothing 
 
 Moves of a walk between two mappings, the *base* and the *goal*. Kernels.
 
-A move toward one of them begins at a tensor that lies elsewhere there, which goes where it has it, and
+A move toward one of them picks a tensor that the target places differently, moves it there, and
 
     one       is all
     exchange  a tensor that lies there, mostly one of as many bytes, comes to where the first one was
@@ -56,7 +56,7 @@ LEAST_SEARCH = 30_000
 WORK, MOST_EVALS, LEAST_EVALS = 100_000_000, 300_000, 12_000
 """Evaluations of all searches: WORK / nodes, within these limits; some seconds."""
 MOST_SLOT_BYTES = 2**26
-"""Of the mappings that are kept while the walks go on."""
+"""The most bytes of mappings that are kept while the walks go on."""
 MOST_TIDIED, TIDYING = 64, 0.25
 """Mappings of the front whose changes are tried to be undone at the end; the share of the evaluations that come on top
 of the others for it, at most."""
@@ -180,7 +180,7 @@ class _Walks:
 def _undominated(
     count: NDArray[np.int64], cost: Floats, mapping: Mapping16
 ) -> tuple[NDArray[np.int64], Floats, Mapping16]:
-    """Of mappings those that are cheaper than all with as many changes or fewer, by rising changes."""
+    """The mappings that are cheaper than all with as many changes or fewer, by rising changes."""
     order = np.lexsort((cost, count))
     best = np.minimum.accumulate(np.concatenate([[math.inf], cost[order][:-1]]))
     chosen = order[cost[order] < best * (1 - EQUAL)]

@@ -107,7 +107,7 @@ class _Compiling(event.Listener):
 
     @property
     def seconds(self) -> float:
-        """Of all compiling so far, what is under way included."""
+        """Seconds of all compiling so far, including what is under way."""
         return self._ended_s + (time.monotonic() - self._begun_s if self._depth else 0.0)
 
     def on_start(self, event: Any) -> None:
@@ -145,7 +145,7 @@ class _Times(event.Listener):
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
         self._begun: list[list[float]] = []
-        """Of each compilation under way: when it began, and the seconds of those within it."""
+        """Each compilation under way: when it began, and the seconds of those within it."""
 
     def on_start(self, event: Any) -> None:
         """A compilation begins."""

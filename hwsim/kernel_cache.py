@@ -207,7 +207,7 @@ def _tidy(place: Path) -> None:
 
 
 def _digest(function: Any, source: Path) -> str:
-    """Of a function's file and of all that its code names, as far as machine code depends on it."""
+    """A digest of a function's file and of all that its code names, as far as machine code depends on it."""
     digest = hashlib.sha256(f"{_VERSIONS} {_file_digest(source)} {function.__qualname__}".encode())
     for part in _parts(function):
         digest.update(part.encode())

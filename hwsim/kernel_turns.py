@@ -1,4 +1,4 @@
-"""Of the processes that need a kernel at the same time one compiles it; the others wait, and load what it has kept.
+"""One process compiles a kernel that several need at the same time; the others wait, and load what it has kept.
 
 A turn is a lock on one byte of a file in the folder of machine code; the byte is named by the kernel and the types of
 its arguments. The system gives a turn back when its process ends, and a forked process has none of its parent's.

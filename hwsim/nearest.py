@@ -31,7 +31,7 @@ WORK, LEAST_EVALS = 1_000_000, 200
 """`nearest` takes WORK / nodes evaluations at most, or LEAST_EVALS: a moment."""
 
 KNOWN_BYTES, FEW_KNOWN = 2**25, 500
-"""Of the mappings whose costs are remembered, at most; the mappings that are remembered even if all are new."""
+"""The most bytes of mappings whose costs are remembered; how many are remembered even if all are new."""
 
 
 def unsuitable(problem: Problem) -> str:
@@ -77,7 +77,7 @@ class Costs:
         cost = _measured(problem).cost
         self._noisy = bool(cost[0] != cost[1])
         self._known: dict[bytes, tuple[Mapping16, float, float]] | None = {}
-        """Of the bytes of a mapping: what runs, its cost, and the share that had to move."""
+        """By a mapping's bytes: what runs, its cost, and the share that had to move."""
         self._most_known = KNOWN_BYTES // problem.baseline.mapping.nbytes
 
     def __call__(self, mapping: Mapping16) -> tuple[Mapping16, Floats]:
@@ -103,7 +103,7 @@ class Costs:
         return np.stack([row[0] for row in rows]), *np.array([row[1:] for row in rows]).T
 
     def _evaluated(self, mapping: Mapping16) -> tuple[Mapping16, Floats, Floats]:
-        """Of mappings int16 [B, N, H] what runs, of that shape, the costs and the shares that had to move [B]."""
+        """For mappings int16 [B, N, H]: what runs, of that shape, the costs and the shares that had to move [B]."""
         found = self.problem.evaluate(mapping, np.zeros(len(mapping), np.uint64))
         ran = (found.status == Status.OK) & ~found.partial
         cost = np.where(ran, found.cost, math.inf)
@@ -198,7 +198,7 @@ Changes = NDArray[np.int64]
 LARGEST = 8
 """Changes of a step that makes room, at most."""
 LEAST = 1e-3
-"""Of all that is gained, what a step buys at least."""
+"""The least share of the whole gain that a step must buy."""
 LIMIT = 12_000
 """Evaluations after which no further step is looked for."""
 

@@ -97,9 +97,9 @@ class _Reader:
     ) -> None:
         self.nodes, self.heads, self.memories, self.live = nodes, heads, memories, live
         self.memory: dict[int, tuple[int, str]] = {}
-        """Of a tensor its memory, and the text that said so."""
+        """A tensor's memory, and the text that said so."""
         self.parent = list(range(live.size))
-        """Of a tensor another that it lies with, or itself."""
+        """Per tensor another that it lies with, or itself."""
         self.free: dict[str, int] = {}
 
     def read(self, text: str, needed: bool) -> None:

@@ -68,7 +68,7 @@ NODE = {"mode": "node"}
 
 
 class PygActor(nn.Module):
-    """A module of torch-geometric's conventions in the place of `policies.graph_unet.GraphUNet`."""
+    """A module of torch-geometric's conventions instead of `policies.graph_unet.GraphUNet`."""
 
     def __init__(self, config: NetworkConfig, features: int, heads: int, choices: int, seed: int = 0) -> None:
         """Weights as the module draws them from torch's generator, seeded by `seed`, which is then as before.

@@ -38,7 +38,7 @@ class ShippedNetwork(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its score as a feature: "network-" and a digest of the weights."""
+        """The name of its score as a feature: "network-" and a digest of the weights."""
         return f"network-{blake2b(self.weights.tobytes(), digest_size=4).hexdigest()}"
 
 

@@ -1,4 +1,4 @@
-"""DEAP's operators in the place of the paper's: selection, mating and mutation as `deap.tools` has them, or your own.
+"""DEAP's operators instead of the paper's: selection, mating and mutation as `deap.tools` has them, or your own.
 
 Each is a callable with DEAP's conventions (Fortin et al., "DEAP: Evolutionary algorithms made easy", JMLR 13, 2012):
 

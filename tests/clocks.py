@@ -1,4 +1,4 @@
-"""Clocks in the place of the module `time`, which go on by events: no outcome hangs on a machine."""
+"""Clocks instead of the module `time`, which go on by events: no outcome hangs on a machine."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ RATIO = 100
 ALWAYS_BYTES = 4 << 20
 """Bytes that any file may have when unpacked."""
 PIECE_BYTES = 1 << 16
-"""Of the packed file, or of what comes out of it, between two looks at the size."""
+"""Bytes read or unpacked between two checks of the size."""
 XZ_BYTES = 96 << 20
 """Memory that an xz file may ask for; `xz -9` asks for 65 MiB."""
 VALUES_A_BYTE, ALWAYS_VALUES = 8, 1_000_000

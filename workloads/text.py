@@ -17,7 +17,7 @@ UNITS = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
     "B": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
 }
-"""Of seconds and of bytes: sizes and names of units, the largest first."""
+"""Sizes and names of the units of seconds and bytes, the largest first."""
 
 _QUANTITY = re.compile(
     r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*(?:([KMGT]?)(i?)B(?:/s)?)?\s*", re.IGNORECASE

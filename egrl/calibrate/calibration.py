@@ -173,7 +173,7 @@ def _row(parameter: Parameter, estimate: Estimate) -> dict[str, Any]:
 
 
 def _effects(found: fit.Fit, sayable: Sequence[str]) -> list[dict[str, Any]]:
-    """Of each effect whether it is there, whether it was before, and the odds for that."""
+    """For each effect: whether it is there, whether it was before, and the odds for that."""
     return [
         {
             "name": effect,
@@ -329,7 +329,7 @@ def drawing(networks: Sequence[Network], found: Calibration) -> Drawing:
 
 
 CANDIDATES = 400
-"""Of all networks together."""
+"""Candidates for all networks together."""
 CHANGED = (0.02, 0.1, 0.5)
 """Shares of the decisions that are drawn anew, in turn."""
 BEST_MAPPINGS = 5

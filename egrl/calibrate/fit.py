@@ -176,7 +176,7 @@ class Fit:
         return np.array([p.spread for p in self.stack.parameters]) * own
 
     def estimates(self) -> list[Estimate]:
-        """Of every parameter."""
+        """The estimate of each parameter."""
         unit = np.array([p.spread for p in self.stack.parameters])
         middle, doubt = self.posterior.near.model.theta * unit, self.posterior.doubt() * unit
         return [
@@ -190,7 +190,7 @@ class Fit:
         return np.asarray(self.posterior.doubt() * unit / self.spread())
 
     def odds(self) -> dict[str, float]:
-        """Of each effect, the log odds that it is there rather than not, the others as at the mode."""
+        """The log odds of each effect that it is there rather than not, the others as at the mode."""
         inference, at = Inference(self.stack, self.data), self.posterior.effects
         here = structure(inference, self.beliefs, at).evidence
         found = {}

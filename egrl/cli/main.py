@@ -345,7 +345,7 @@ class NameType(click.types.StringParamType):
 
 
 def with_names(command: click.Command) -> click.Command:
-    """The command, of whose parameters those that take names offer them."""
+    """The command, with completion for parameters that take names."""
     for param in command.params:
         names = NAMES.get(param.opts[0])
         if names is not None and type(param.type) is click.types.StringParamType:
@@ -386,7 +386,7 @@ def _of(module: str) -> Names:
 
 
 def _chips(given: Mapping[str, Any]) -> Sequence[str]:
-    """Of the problem that was typed; of a file's none, since a key that is pressed runs no code."""
+    """Chips of the problem that was typed; none if it is a file's, since completion must not run code."""
     from egrl.problems import KIND, find_problem
     from egrl.runs.config import RunOptions
 

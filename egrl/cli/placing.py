@@ -203,7 +203,7 @@ def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
     "--profile",
     default="",
     metavar="FILE",
-    help="what each op took on your board (.json): a network that reads it places, and no model is asked",
+    help="what each op took on your board (.json): placed by a network that reads this profile, without the model",
 )
 @flags.use("baseline")
 @click.option("-o", "--output", help="write the mapping to this file")
@@ -278,7 +278,7 @@ def place(
         return 0
     click.echo(text_of(report, subject))
     if profile:
-        click.echo("measure it: whether it is faster your board says, and its own profile can be read next")
+        click.echo("measure it on your board; its profile can be the next input")
     elif output is not None:
         click.echo(f"a search goes on from it: {_search_from(output, problem, workload, chip)}")
     return 0

@@ -245,7 +245,7 @@ PLAYS = 200
 """Random mappings that are tried where none better is known."""
 
 AT_ONCE = 20
-"""Of these, evaluated together."""
+"""Random mappings that are evaluated together."""
 
 
 def certificate(

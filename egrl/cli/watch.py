@@ -135,7 +135,7 @@ class Watched:
             return False
 
     def _left(self, evaluations: int, seconds: float) -> str:
-        """Of the budget, at the mean speed so far."""
+        """What is left of the budget, at the mean speed so far."""
         budget = Budget.of(self.options.budget(), self.options.generation_evals)
         if budget.seconds is not None:
             return clock_text(budget.seconds - seconds)

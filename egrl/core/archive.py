@@ -123,7 +123,7 @@ class _Ring:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one row."""
+        """The shape of one row."""
         return self._data.shape[1:]
 
     def extend(self, rows: NDArray[Any]) -> None:

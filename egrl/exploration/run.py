@@ -40,7 +40,7 @@ NEAREST = 64
 """Mappings of other points that a point tries."""
 STOPPING = "stopping; what is being solved is given up; Ctrl-C again stops at once"
 STREAM = 0x6578706C6F7265
-"""Of the keys of solves."""
+"""The stream of the keys of solves."""
 
 
 @dataclass(frozen=True)

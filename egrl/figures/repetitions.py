@@ -74,7 +74,7 @@ class PlottedRun:
 
     @property
     def seed(self) -> int:
-        """Of the run."""
+        """The seed of the run."""
         return self.run.options.seed
 
     @property
@@ -296,7 +296,7 @@ class Fastest:
 
     @property
     def problem(self) -> Problem:
-        """Of the run."""
+        """The problem of the run."""
         return self.run.problem
 
     def mappings(self) -> dict[str, Mapping16]:
@@ -329,7 +329,7 @@ def fastest(runs: Sequence[PastRun]) -> Fastest:
 
 
 def _speedup(run: PastRun) -> float:
-    """Of the best mapping; 0 where there is none."""
+    """The speedup of the best mapping; 0 if there is none."""
     best = run.summary.get("best")
     return 0.0 if best is None else float(best["speedup"])
 

@@ -152,7 +152,7 @@ class BoardFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Of a run folder. InputError where the file is there and damaged."""
+        """The records of a run folder. InputError if the file is there and damaged."""
         self._path = folder / BOARD
         text = read_text(str(self._path), "the board of the run") if self._path.exists() else ""
         document = parse_document(text, str(self._path), BOARD_KIND, VERSION) if text else {}

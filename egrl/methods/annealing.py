@@ -143,7 +143,7 @@ class Annealing(Method):
             self._accepted += 1
 
     def _energy(self, evaluation: Evaluation) -> float:
-        """Of the only row of an evaluation."""
+        """The energy of the only row of an evaluation."""
         if evaluation.status[0] == Status.OK and evaluation.speedup[0] > 0:
             # The root of a square is exact: of speedups this is the logarithm itself.
             return -math.log(math.sqrt(max(float(evaluation.reward[0]), LEAST)))

@@ -49,7 +49,7 @@ SAMPLES, SIGMA = 16, 0.3
 """Mappings that a shipped network proposes: its own, and others placed with noise of so much on scores of size 1."""
 
 STEPS, VISITS, HOT = 8_000, 3_200_000, 2e-3
-"""Of the local search: most steps, most nodes that they visit together (a tenth of a second), first temperature."""
+"""Limits of the local search: steps, nodes that all steps visit (a tenth of a second), first temperature."""
 
 
 def placed_by_rules(problem: Problem) -> Mapping16:
@@ -100,7 +100,7 @@ def _modelled(problem: Problem, mappings: Mapping16) -> NDArray[np.float64]:
 
 
 OF_RULES, OF_NETWORK, OF_SHIPPED = 4, 4, 8
-"""Of `--start rules`: mappings of the problem's own rules, of the shipped network, and of all shipped rankings."""
+"""`--start rules` takes so many mappings of the problem's rules, the shipped network, all shipped rankings."""
 
 
 def first_mappings(problem: Problem) -> list[Mapping16]:

@@ -114,7 +114,7 @@ class Policies:
     """
 
     def __init__(self, paths: Sequence[Path], code: Sequence[str] = ()) -> None:
-        """Of networks that are MODULE:NAME, those in `code` are imported: the user named them.
+        """Networks that are MODULE:NAME are imported only if they are in `code`: the user named them.
 
         Raises InputError where one is damaged, of a kind that proposes nothing, otherwise than the first, or code that
         was not named.

@@ -128,7 +128,7 @@ class Portfolio(Method):
         return replace(own, kinds={**own.kinds, **{name: name for name in due}})
 
     def metrics(self) -> Mapping[str, float]:
-        """Of all; of the core as of now, unless a batch is ahead."""
+        """The metrics of all members; the core's are current unless a batch is ahead."""
         return {**self._core.metrics(), **self._shown}
 
     def policy(self) -> StoredPolicy | None:
@@ -141,7 +141,7 @@ class Portfolio(Method):
         return next((ticket for ticket in named if ticket is not None), None)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Of all, and whose batches are open."""
+        """The state of all members, and whose batches are open."""
         policy = self._policy
         return {
             "members": {name: method.state_dict() for name, method in self._by_name().items()},

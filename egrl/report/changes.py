@@ -19,7 +19,7 @@ GAINED = "Where time was gained"
 LEAST_S = 1e-12
 """Less than this is rounding."""
 MOST_PARTS = 40
-"""Of a network, in a table of its parts."""
+"""The most parts of a network that a table lists."""
 
 
 def gained(problem: Problem, best: Mapping16) -> list[Section]:
@@ -224,7 +224,7 @@ def nodes(problem: Problem, best: Mapping16) -> Table:
 
 
 ALIGN_BYTES, SECONDS, SEED = 64, 1.0, 0
-"""Of the addresses: as `egrl allocate`, with less time for a memory that is hard to pack."""
+"""How addresses are found: as in `egrl allocate`, with less time for a memory that is hard to pack."""
 
 
 def memory(problem: Problem, best: Mapping16) -> list[Section]:

@@ -28,9 +28,9 @@ from hwsim.sections import Table
 TWIN = ("twin", *SOURCES)
 """Sources of mappings that a twin proposed."""
 FOLDS, SEED = 4, 0
-"""Of the cross-validation."""
+"""Folds and seed of the cross-validation."""
 NAME = "fitted"
-"""Of the chip that is fitted for a page."""
+"""The name of the chip that is fitted for a page."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Profiled:
 
 
 def profiled(run: PastRun, mapping: Mapping16) -> Profiled | None:
-    """Of one mapping [N, H] of a run; None if no board has profiled it.
+    """The profile of one mapping [N, H] of a run; None if no board has profiled it.
 
     InputError where the folder is damaged.
     """

@@ -42,7 +42,7 @@ from workloads.text import unit_for
 PAGE = "report.html"
 """The page in a run folder."""
 MOST_BYTES = 5_000_000
-"""Of a page."""
+"""The largest size of a page."""
 SAME_MODEL = "By the same model."
 """The note of all sections but the first that explain a cost which a board measured."""
 

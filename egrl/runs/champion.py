@@ -21,7 +21,7 @@ from hwsim.nearest import EQUAL, nearest, unsuitable
 from hwsim.problem import Mapping16, Problem
 
 PROVED = 8
-"""Of the evaluations of `egrl simplify` one in so many looks for the mapping nearest to the baseline that is as fast as
+"""One in so many of the evaluations of `egrl simplify` looks for the mapping nearest to the baseline that is as fast as
 a proven one."""
 RACERS = 8
 """Mappings of a run that are raced where the problem measures on this machine …"""

@@ -198,7 +198,7 @@ def resolve(
     """Options by name, preset and `--set` settings as one typed config: here all of them are checked, once.
 
     `definition` is the method, unless it is a registered one. `built`: the problem is an object, and has its settings.
-    `method_settings`: an object with those of the method, in the place of its defaults.
+    `method_settings`: an object with those of the method, instead of its defaults.
 
     InputError if something is wrong.
     """

@@ -37,7 +37,7 @@ class Contest:
         return math.isfinite(self.measured[at].value)
 
     def speedup(self, at: int, over: int = 0) -> float:
-        """Of one mapping over another one."""
+        """The speedup of one mapping over another."""
         return self.measured[over].value / self.measured[at].value
 
     def interval(self, at: int, over: int = 0) -> tuple[float, float]:

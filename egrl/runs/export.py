@@ -200,7 +200,7 @@ COLUMNS = (
     "last_step",
     "offset_bytes",
 )
-"""Of a tensor; its lifetime is closed: it is still held while its last op runs."""
+"""Columns of a tensor; its lifetime is closed: it is still held while its last op runs."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from hwsim.problem import Problem
 from workloads.serialize import from_json
 
 COLOURS = ("#d55e00", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#cc79a7", "#f0e442", "#999999")
-"""Of memories, the slowest first. Source: Okabe and Ito, Color Universal Design, 2008."""
+"""Colours of memories, the slowest first. Source: Okabe and Ito, Color Universal Design, 2008."""
 GRADIENT = ({"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#d55e00"})
 
 

@@ -369,13 +369,13 @@ class Result:
 
     @property
     def speedup(self) -> float:
-        """Of the best mapping over the baseline; 0 where none is valid."""
+        """The speedup of the best mapping over the baseline; 0 if none is valid."""
         best = self.summary["best"]
         return 0.0 if best is None else float(best["speedup"])
 
     @property
     def cost(self) -> float | None:
-        """Of the best mapping, in the problem's unit; None where none is valid."""
+        """The cost of the best mapping, in the problem's unit; None if none is valid."""
         best = self.summary["best"]
         return None if best is None else float(best["cost"])
 

@@ -25,7 +25,7 @@ from workloads.errors import InputError
 KEEP = 0.95
 """The share of the gain that is kept if few changes keep it; else those of the knee are chosen (`knee`)."""
 QUICK = 10
-"""Of the evaluations that a search may take, one in so many: what a run, its page and `egrl simplify` take alike."""
+"""A run, its page and `egrl simplify` take one in so many of the evaluations that a search may take."""
 SHARES = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Shares of the gain that have a row in texts."""
 MOST, TOGETHER = 20, 4

@@ -165,7 +165,7 @@ def end_of(state: SearchState, budget: Budget, evaluations: int, near: bool, sto
 
 
 def versions() -> dict[str, str]:
-    """Of egrl, Python and those of `COUNTED` that this process has loaded, by name."""
+    """Versions of egrl, Python and those of `COUNTED` that this process has loaded, by name."""
     found = {"egrl": core.VERSION, "python": platform.python_version()}
     for name in COUNTED:
         if name in sys.modules:

@@ -161,7 +161,7 @@ def board_remarks(summary: Mapping[str, Any]) -> list[str]:
 
 
 def advice(summary: Mapping[str, Any], layout: str = "") -> str:
-    """What to do if the best that was found is not surely better than the baseline; "" if it is, or nothing ran.
+    """What to do if the best that was found is no significant gain over the baseline; "" if it is, or nothing ran.
 
     `layout` is the file with the baseline's own layout, if there is one.
     """
@@ -172,10 +172,11 @@ def advice(summary: Mapping[str, Any], layout: str = "") -> str:
     low = low if confirmed(summary) else 0.0
     if low > 1:
         return ""
-    name, surely = short_baseline_text(about_of(summary)), "surely " if high > 1 else ""
+    name = short_baseline_text(about_of(summary))
     if best.get("is_baseline"):
         return f"the best mapping found is {name}'s own"
-    return f"not {surely}better than {name}: keep {name}'s mapping{f' ({layout})' if layout else ''}"
+    gain = "no significant gain over" if high > 1 else "no gain over"
+    return f"{gain} {name}: keep {name}'s mapping{f' ({layout})' if layout else ''}"
 
 
 def start_word(baseline_name: str, start: str) -> str:

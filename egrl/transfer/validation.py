@@ -185,7 +185,7 @@ def _goes_on(options: PretrainOptions) -> dict[str, Any]:
 
 GENS = 1000
 METHOD = "es"
-"""Of a pre-training whose config names none."""
+"""The method of a pre-training whose config names none."""
 GOES_ON = {"es": "egrl"}
 """Methods whose policies others go on from, with their own settings; what the rest trained goes on as it was."""
 

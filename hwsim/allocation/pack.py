@@ -27,7 +27,7 @@ from hwsim.allocation.passes import endless_orders, orders, place_in_order
 
 Ints = NDArray[np.int64]
 SHARE = 0.8
-"""Of the time that goes into a packing within the capacity, before one that is too high is improved."""
+"""The share of the time for a packing within the capacity, before one that is too high is improved."""
 DEEPEST = 4000
 """Buffers that hang together and are more than these are packed greedily only: the search recurses once a buffer."""
 FIRST_NODES = 2000

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 NOISE = 0.3
-"""Of orders around given offsets: each buffer's key is multiplied by exp(this times a normal number)."""
+"""Noise of orders around given offsets: each buffer's key is multiplied by exp(this times a normal number)."""
 
 
 def orders(first: Ints, end: Ints, size: Ints) -> Iterator[Ints]:

@@ -32,7 +32,7 @@ from workloads.serialize import to_json as workload_json
 from workloads.workload import Op, Workload
 
 SCHEMA_VERSION = 201
-"""Of the columns of `Network.features`; changes whenever one changes."""
+"""Version of the columns of `Network.features`; changes whenever one changes."""
 OWN_FEATURES = ("fair_share", "work_before", "depth", "tensor_size")
 """Behind the columns of `workloads.features`: log1p of a node's time in shares of a chip; the share of all time that
 the nodes before it take, in the order of the nodes; its longest path from an input as a share of the longest; log1p

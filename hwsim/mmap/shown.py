@@ -16,7 +16,7 @@ PARTS = {
     CONTENTION_S: "slowed down by copies",
     WAIT_S: "waiting for copies",
 }
-"""Of a latency, for people."""
+"""What the parts of a latency are called in output."""
 BEST = "the best"
 
 

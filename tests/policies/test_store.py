@@ -105,6 +105,15 @@ def test_a_file_of_something_else_and_a_missing_file_are_refused(tmp_path):
         load_policy(tmp_path / "missing")
 
 
+def test_of_a_folder_the_policy_files_in_it_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="found a folder; no policy file is in it"):
+        load_policy(tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "gen-7.safetensors").touch()
+    with pytest.raises(InputError, match=r"policy files in it: policies/gen-7\.safetensors"):
+        load_policy(tmp_path)
+
+
 def test_weights_that_are_not_finite_are_refused(saved):
     policy = load_policy(saved)
     broken = {**policy.weights, "decide.bias": np.full(6, np.nan, dtype=np.float32)}

@@ -21,7 +21,7 @@ Contraction = tuple[str, *tuple[Shape, ...]]
 
 
 def _packed(given: Given) -> Contraction:
-    """Of a weight in whatever form, the result says how many columns it has."""
+    """For a weight in whatever form: the result says how many columns it has."""
     first, result = next(iter(given.values())), given["result"]
     return "...k,kn->...n", first, (first[-1], result[-1])
 

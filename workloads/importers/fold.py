@@ -349,7 +349,7 @@ UNPACKING = frozenset({"BitShift", "BitwiseAnd", "And", "Div", "Mod"})
 """What takes several numbers out of each element, if its result is larger."""
 
 BITS = 32
-"""Of the widest integer that numbers are packed into."""
+"""Bits of the widest integer that numbers are packed into."""
 
 
 def computed(node: Node, name: str, tensors: dict[str, Tensor]) -> Tensor:

@@ -21,7 +21,7 @@ from workloads.text import as_file_name, few, visible
 from workloads.workload import Op, Workload, check
 
 MAX_ELEMENTS = 2**64
-"""Of a tensor: what is computed from it still fits a float, and sizes are judged by the workload's own limits."""
+"""The most elements of a tensor: what is computed from it fits a float; the workload's own limits judge sizes."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from workloads.programs.program import Program
 from workloads.workload import Workload
 
 MOST_SHARE = 0.05
-"""Of all bytes that the ops of a model read and write: what ops of unknown work may have."""
+"""The largest share of bytes read and written that ops of unknown work may have."""
 NAMED = 5
 """Kinds or tensors that a line names before it counts the others."""
 LONGEST_NAME = 60

@@ -10,9 +10,9 @@ from workloads.importers.uncounted import counted, names
 from workloads.workload import Op, Workload
 
 NAME = "unread constants"
-"""Of the op that holds them, unless an op of the model is called so."""
+"""The name of the op that holds them, unless an op of the model has it."""
 LITTLE = 1e-3
-"""Of the bytes of all weights: less is not worth an op (*assumption*)."""
+"""A smaller share of the bytes of all weights is not worth an op (*assumption*)."""
 
 
 def with_unread(net: Workload, graph: ModelGraph) -> tuple[Workload, list[str]]:

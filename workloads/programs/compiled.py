@@ -18,7 +18,7 @@ MOST = 2**50
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of an instruction: the cycles that the compiler expects it to take (0: it states none), and the bytes of fast
+    """The cycles that the compiler expects an instruction to take (0: it states none), and the bytes of fast
     memory that it keeps for the instruction's inside."""
 
     cycles: int
@@ -27,7 +27,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Placed:
-    """Of a buffer: 0 in slow memory, 1 copied, 2 where its tensor lies already or is written; and the first and last
+    """Where a buffer lies: 0 in slow memory, 1 copied, 2 where its tensor lies or is written; and the first and last
     instruction beside which a copy runs (-1: none)."""
 
     action: int
@@ -50,7 +50,7 @@ class Compiled:
 
     @property
     def cycles(self) -> int:
-        """Of all instructions, without what they wait for copies."""
+        """Cycles of all instructions, without what they wait for copies."""
         return sum(each.cycles for each in self.instructions)
 
     @property

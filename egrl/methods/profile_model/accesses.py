@@ -15,9 +15,9 @@ from hwsim.problem import Floats, Problem
 
 Ints = NDArray[np.int64]
 MOST_GROUPS = 32
-"""Of more different values, the first feature of a node does not say what kind of op it is."""
+"""With more different values, the first feature of a node does not say what kind of op it is."""
 MOST_TERMS = 6000
-"""Of a block, for a model of terms: what is learned is inverted, which takes the cube of their number."""
+"""The most terms of a block in a model of terms: inverting what is learned takes the cube of their number."""
 
 
 class Accesses(NamedTuple):

@@ -55,7 +55,7 @@ class Measured:
 
     @property
     def earned(self) -> Floats:
-        """Of rewards [M]: log costs less a constant where a reward is a squared speedup; else an order alone."""
+        """The rewards [M] as log costs less a constant if a reward is a squared speedup; else their order alone."""
         return np.asarray(-0.5 * np.log(self.reward))
 
     @property
@@ -152,7 +152,7 @@ def _sums(group: NDArray[np.int64], values: Floats, groups: int) -> Floats:
 
 
 def _noise(left: Floats, different: int) -> float:
-    """Of log costs, less the mean of their mapping, of so many different mappings; see `Measured`."""
+    """The noise in log costs, given less the mean of their mapping, of `different` mappings; see `Measured`."""
     repeated = len(left) - different
     if repeated > 0 and np.abs(left).max() < EXACT:
         return 0.0

@@ -28,7 +28,7 @@ LEAST = 12
 """Different mappings with profiles from which it begins to learn."""
 MORE = 2.0
 STEPS = 8
-"""Of a fit, for each batch."""
+"""Steps of a fit per batch."""
 LEAST_BATCH, GROWTH = 2, 6
 """While there are few data, batches are small: a mapping for so many that were learned from, but at least two."""
 PACKED = -1
@@ -38,7 +38,7 @@ SEARCHES: Kinds = (
     *((True, 0, 4e-3), (False, 0, 2e-3), (True, 0, 1e-3), (False, 1, 4e-3)),
     *((False, 0, 4e-3), (True, PACKED, 5e-4), (False, 2, 2e-3), (True, PACKED, 1e-4)),
 )
-"""Of a batch, in turn: whether the most likely model is searched, the rank of the start, the first temperature.
+"""A batch's searches, in turn: whether the most likely model is searched, rank of the start, first temperature.
 
 All are worth their time after many batches without a gain, too: on ResNet-152 a memory packed anew opened the way to
 0.35 % after 127 evaluations, when five batches had found nothing. With searches from the best mapping alone it ended

@@ -19,7 +19,7 @@ SIZES = (0.0, 0.02, 0.05, 0.1, 0.2)
 FIRST = 8
 """Accesses of an op, its last ones, that have an entry: its own tensors and some inputs."""
 LARGEST = 1.0
-"""Of a logarithm."""
+"""The largest logarithm."""
 ENOUGH = 50
 """Degrees of freedom from which the noise is taken from equal placements."""
 

@@ -52,7 +52,7 @@ SEARCHES = (
     (False, 0, 0.02),
     (False, 2, 0.1),
 )
-"""Of a batch, in turn: whether the mean is searched, the rank of the start, the first temperature."""
+"""The searches of a batch, in turn: whether the mean is searched, the rank of the start, the first temperature."""
 TIMES_LONGER = 4
 """A search has so many times the steps of one on op times, since a step takes microseconds."""
 

@@ -122,7 +122,7 @@ class Rank(Method):
         }
 
     def metrics(self) -> Mapping[str, float]:
-        """Of the last round: the geometric mean speedup of the own mappings, loss, noise, length of the estimate."""
+        """The last round's figures: geometric mean speedup of the own mappings, loss, noise, length of the estimate."""
         return {name: self._metrics.get(name, np.nan) for name in METRICS}
 
     def policy(self) -> StoredPolicy:

@@ -40,13 +40,13 @@ from hwsim.family import Effects, Learnable, Model
 from hwsim.problem import Floats, Mapping16
 
 LEAST_LOG = -8.0
-"""Of the logarithms of the scales."""
+"""The least logarithm of a scale."""
 NEWTON_STEPS, LEAST_STEP, LEAST_GAIN = 12, 0.05, 1e-3
 LEAST_GAIN_WITH_PARTS = 0.1
-"""Of thousands of parts; effects differ by far more."""
+"""The least gain of a step in a model of thousands of parts; effects differ by far more."""
 TUNING_STEPS, SIMPLEX = 60, 0.5
 OWN_RANGE = (0.05, 5.0)
-"""Of the scale of parameters of single nodes, if profiles say it."""
+"""The range of the scale of single nodes' parameters, if profiles determine it."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ DEFINITION = MethodDefinition(TwinConfig, Twin, serves, {})
 
 
 SETTINGS = TwinConfig()
-"""Of the member."""
+"""The settings of the member."""
 
 
 class TwinMember(Learner):

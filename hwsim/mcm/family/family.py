@@ -285,7 +285,7 @@ class Layout:
             self._add(rows, Parameter(f"moving of {name} ops", KIND_MOVING, 1.0, "", "moving"))
 
     def _add_nodes(self) -> None:
-        """Of nodes that are equal (a network repeats its layers), and of single ones."""
+        """Adds a parameter per group of equal nodes (a network repeats its layers), and per single node."""
         network, names = self._network, distinct_names(self._network.graph.nodes)
         figures = np.stack(
             [self.kind, network.tables.weight_bytes, network.made_bytes, network.moved_bytes], axis=1

@@ -235,7 +235,7 @@ OBJECTIVE = 1e4
 """Units of the objective of branch and cut that are a reward of 1."""
 
 DUAL_TOLERANCE = 1e-7
-"""Of HiGHS: a reduced cost may have the wrong sign by this many units."""
+"""HiGHS allows a reduced cost the wrong sign by this many units."""
 
 LATENCY_ROUNDING = 1e-12
 """What the bound on the cost gives away for sums in another order."""

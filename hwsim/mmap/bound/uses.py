@@ -191,7 +191,7 @@ def pieces_of(uses: Uses) -> Pieces:
 
 
 def _count_once(uses: Uses, pieces: Pieces) -> Pieces:
-    """Of tensors that alias groups may put at one place at the same time only the largest counts at a step."""
+    """If alias groups may put several tensors at one place at the same time, only the largest counts at a step."""
     sharing = np.flatnonzero(uses.shares[pieces.use])
     if not len(sharing):
         return pieces

@@ -337,7 +337,7 @@ OBJECTIVE = 1e4
 """The program is scaled so that the trivial bound is this many units."""
 
 DUAL_TOLERANCE = 1e-7
-"""Of HiGHS: a reduced cost may have the wrong sign by this many units."""
+"""HiGHS allows a reduced cost the wrong sign by this many units."""
 
 FIRST_STEP = 1e-3
 """The first ceiling is at least this share above the bound."""
@@ -346,10 +346,10 @@ LAST_STEP = 0.5
 """A ceiling this share above the bound is no longer put."""
 
 SHARE_OF_A_STEP = 0.5
-"""Of the time left, for one ceiling."""
+"""The share of the time left for one ceiling."""
 
 QUICK = 0.05
-"""Of the time left: a ceiling done sooner makes the next one half as high again."""
+"""A ceiling done within this share of the time left makes the next one half as high again."""
 
 INFEASIBLE = 2
 """`scipy.optimize.milp`: status of a program without solutions."""

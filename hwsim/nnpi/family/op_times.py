@@ -134,7 +134,7 @@ def _fetch(
 
 @kernel
 def _streams(terms: Terms, tape: Tape, i: int) -> tuple[float, float, int]:
-    """Of the transfers during op i: seconds of the longest, of all together, and the memory of the longest."""
+    """The transfers during op i: seconds of the longest, seconds of all, and the memory of the longest."""
     longest, together, busiest = 0.0, 0.0, 0
     for m in range(tape.traffic.shape[1]):
         stream_s = tape.traffic[i, m] / terms.bandwidth_Bps[m] + tape.accesses[i, m] * terms.access_s[m]

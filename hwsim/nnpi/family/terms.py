@@ -139,7 +139,7 @@ class Layout:
         self._add(self._compute, Parameter("compute", CONSTANT, 1.0, shared=True))
 
     def _add_kinds(self, workload: Workload) -> None:
-        """Of ops of one kind, and of ops that are equal (a network repeats its layers)."""
+        """Adds a parameter per kind of op, and per group of equal ops (a network repeats its layers)."""
         kinds = np.array([op.kind for op in workload])
         for kind in sorted(set(kinds.tolist())):
             self._add(

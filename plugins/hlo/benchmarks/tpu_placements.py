@@ -4,7 +4,7 @@
     python plugins/hlo/benchmarks/tpu_placements.py TEXT … --kinds
 
 prints a Markdown table of the texts (.hlo, .hlo.gz, .hlo.xz): microseconds of a run by the rules of the MMapGame on its
-simulated device, and in brackets of the same placement with the compiler's cycles in the place of the prices of
+simulated device, and in brackets of the same placement with the compiler's cycles instead of the prices of
 arithmetic. XLA's and the heuristic's placements are their own layouts, whose copies overlap; "played" is what the game
 makes of XLA's, where copies may not overlap, and where searches begin. Searches are for the time by the game's prices.
 A search that is slower than XLA's own layout is marked with a "below". The bound holds for all plays.

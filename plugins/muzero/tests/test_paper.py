@@ -55,7 +55,7 @@ TINY = replace(
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[None]:
-    """Runs in this process, of so many evaluations in the place of the plan's seconds."""
+    """Runs in this process, of so many evaluations instead of the plan's seconds."""
 
     def compared(*given: Any, seconds: float, **options: Any) -> Any:
         return run_comparison(*given, evals=EVALS, **options)

@@ -193,11 +193,11 @@ def test_a_percentage_that_bounds_is_rounded_up(share, text):
     ("speedup", "interval", "words"),
     [
         (1.01, None, None),
-        (1.0, None, "not better than the compiler: keep the compiler's mapping"),
-        (0.97, None, "not better than the compiler: keep the compiler's mapping"),
+        (1.0, None, "no gain over the compiler: keep the compiler's mapping"),
+        (0.97, None, "no gain over the compiler: keep the compiler's mapping"),
         (1.05, [1.01, 1.09], None),
-        (1.05, [0.99, 1.11], "not surely better than the compiler: keep the compiler's mapping"),
-        (0.9, [0.85, 0.95], "not better than the compiler: keep the compiler's mapping"),
+        (1.05, [0.99, 1.11], "no significant gain over the compiler: keep the compiler's mapping"),
+        (0.9, [0.85, 0.95], "no gain over the compiler: keep the compiler's mapping"),
     ],
 )
 def test_what_is_not_better_than_the_compiler_is_said_to_be_so(speedup, interval, words, tmp_path):
