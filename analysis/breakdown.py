@@ -175,7 +175,7 @@ def breakdown_figure(
     legend_in = 0.2 * -(-len(found.causes) // LEGEND_COLUMNS)
     figure = new_figure(8.6, 2.9 + legend_in + 0.21 * rows, title)
     upper, lower = figure.subplots(2, 1, height_ratios=[1.3, 0.8 + 0.21 * rows])
-    fills = _fills(found.causes, memories)
+    fills = cause_fills(found.causes, memories)
     parts = []
     for place, seconds in enumerate((found.before_s, found.after_s)):
         parts += _bar(upper, place, seconds, found.causes, fills)
@@ -196,7 +196,7 @@ def _by_cause(run: Inference, causes: Sequence[str]) -> NDArray[np.float64]:
     return np.bincount(cause, weights=run.duration_s, minlength=len(causes)).astype(np.float64)
 
 
-def _fills(causes: Sequence[str], memories: Sequence[str]) -> list[Fill]:
+def cause_fills(causes: Sequence[str], memories: Sequence[str]) -> list[Fill]:
     """Colour and hatch of each cause; a memory has the one that it has in other figures."""
     plain = dict(zip(memories, memory_colours(len(memories)), strict=True))
     others = [name for name in causes if name not in plain]

@@ -13,15 +13,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import Collection
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Text
 
 from workloads.files import write_to
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)), (0, (3, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+LIGHT, DARK = 0.93, 0.07
+"""What black and white become on a dark page, 0..1."""
+MARKER = ("markerfacecolor", "markeredgecolor")
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -127,6 +137,22 @@ def lay_out(figure: Figure) -> None:
     """Give everything in a figure its place, so that it can be measured."""
     with boxes_allowed():
         figure.draw_without_rendering()
+
+
+def darken(figure: Figure) -> None:
+    """Turn a figure's whites, greys and blacks over for a dark page; colours stay. What is an image is not changed."""
+    for artist in figure.findobj(lambda artist: isinstance(artist, (Text, Line2D, Patch, Collection))):
+        lines = isinstance(artist, Line2D)
+        filled = not lines and not isinstance(artist, Text)
+        for part in ("facecolor", "edgecolor") if filled else ("color", *MARKER * lines):
+            try:
+                rgba = to_rgba_array(getattr(artist, f"get_{part}")())
+            except ValueError:  # "none", or one that follows another
+                continue
+            grey = np.ptp(rgba[:, :3], axis=1) == 0
+            if grey.any():
+                rgba[grey, :3] = LIGHT - (LIGHT - DARK) * rgba[grey, :3]
+                getattr(artist, f"set_{part}")(rgba if len(rgba) > 1 else tuple(rgba[0].tolist()))
 
 
 def save(figure: Figure, path: Path) -> None:

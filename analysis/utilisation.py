@@ -1,6 +1,7 @@
 """What each memory holds over time against what it can hold: one panel per memory, one column per mapping.
 
-Bytes of placed tensors are counted; fragmentation and copies that are fetched ahead are not, and the figure says so.
+Below them a strip says what limits the op that runs, if the problem explains its ops. Bytes of placed tensors are
+counted; fragmentation and copies that are fetched ahead are not, and the figure says so.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from analysis.breakdown import cause_fills
 from analysis.style import COLOURS, new_figure
 from workloads.text import size_text, unit_for
 
@@ -41,11 +43,13 @@ class Schedule:
         label: the mapping's, for people.
         edges: float64 [T + 1], not falling; step t lasts from edges[t] to edges[t + 1].
         by_head_bytes: int64 [T, L, H].
+        limits: T names of what limits each step; none where that is unknown.
     """
 
     label: str
     edges: NDArray[np.float64]
     by_head_bytes: NDArray[np.int64]
+    limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,13 @@ def utilisation_figure(
         title: names workload and chip.
     """
     found = [utilisation(schedule, capacity_bytes) for schedule in schedules]
-    rows = len(memories)
-    figure = new_figure(max(6.0, 1.2 + 3.4 * len(schedules)), 1.6 + 1.15 * rows, title)
-    grid = figure.subplots(rows, len(schedules), squeeze=False, sharex=True, sharey="row")
-    for row, memory in zip(grid, reversed(range(rows)), strict=True):
+    rows, strip = len(memories), all(schedule.limits for schedule in schedules)
+    heights = [1.0] * rows + [0.3] * strip
+    figure = new_figure(max(6.0, 1.2 + 3.4 * len(schedules)), 1.6 + 1.15 * sum(heights), title)
+    grid = figure.subplots(
+        len(heights), len(schedules), squeeze=False, sharex=True, sharey="row", height_ratios=heights
+    )
+    for row, memory in zip(grid[:rows], reversed(range(rows)), strict=True):
         capacity = int(capacity_bytes[memory])
         peak = max(int(column.occupied_bytes[:, memory].max()) for column in found)
         for axes, schedule, column in zip(row, schedules, found, strict=True):
@@ -122,8 +129,35 @@ def utilisation_figure(
         _column_title(axes, schedule.label)
     for axes in grid[-1]:
         axes.set_xlabel(x_label, fontsize=8)
-    legend_of_heads(figure, heads, NOTE)
+    causes = _limits(grid[-1], schedules, memories) if strip else []
+    legend_of_heads(figure, heads, NOTE, causes)
     return figure
+
+
+def _limits(row: Sequence[Axes], schedules: Sequence[Schedule], memories: Sequence[str]) -> list[Patch]:
+    """A strip per schedule of what limits each step, with the shares of the time above it. Returns the legend."""
+    met = {name for schedule in schedules for name in schedule.limits}
+    causes = [*(name for name in memories if name in met), *sorted(met - set(memories))]
+    fills = cause_fills(causes, memories)
+    for axes, schedule in zip(row, schedules, strict=True):
+        lasts = np.diff(schedule.edges)
+        for cause, (colour, hatch) in zip(causes, fills, strict=True):
+            on = np.array([name == cause for name in schedule.limits])
+            axes.stairs(
+                on, schedule.edges, fill=True, facecolor=colour, edgecolor="0.25", hatch=hatch, linewidth=0
+            )
+        spent = {c: float(lasts[[name == c for name in schedule.limits]].sum() / lasts.sum()) for c in causes}
+        most = sorted(causes, key=lambda cause: -spent[cause])[:2]
+        words = ", ".join(f"{share(spent[cause])} {cause}" for cause in most)
+        axes.set_title(f"limited by: {words}", fontsize=8, loc="left", pad=3, parse_math=False)
+        axes.set(ylim=(0, 1), yticks=[])
+        axes.tick_params(labelsize=8)
+        axes.margins(x=0)
+    row[0].set_ylabel("limit", fontsize=9)
+    return [
+        Patch(facecolor=colour, hatch=hatch, edgecolor="0.25", linewidth=0.6, label=f"limited by {cause}")
+        for cause, (colour, hatch) in zip(causes, fills, strict=True)
+    ]
 
 
 def _column_title(axes: Axes, text: str) -> None:
@@ -141,17 +175,17 @@ def _column_title(axes: Axes, text: str) -> None:
     )
 
 
-def legend_of_heads(figure: Figure, heads: Sequence[str], note: str = "") -> None:
-    """Below the axes: a patch for each head, the line of the capacity, and the note above them."""
+def legend_of_heads(figure: Figure, heads: Sequence[str], note: str = "", more: Sequence[Patch] = ()) -> None:
+    """Below the axes: a patch for each head, the line of the capacity, `more` patches, and the note above them."""
     handles: list[Patch | Line2D] = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=head)
         for head, (colour, hatch) in zip(heads, map(fill_of, range(len(heads))), strict=True)
     ]
     handles.append(Line2D([], [], color="black", linewidth=1.2, linestyle="--", label="capacity"))
     figure.legend(
-        handles=handles,
+        handles=[*handles, *more],
         loc="outside lower center",
-        ncols=min(len(handles), 7),
+        ncols=min(len(handles) + len(more), 5),
         frameon=False,
         fontsize=8,
         title=note or None,
@@ -207,82 +241,3 @@ def memory_axis(axes: Axes, capacity_bytes: int, peak_bytes: int) -> tuple[float
 def fill_of(head: int) -> tuple[str, str | None]:
     """Colour and hatch of a head."""
     return HEADS[head % len(HEADS)]
-
-
-CHIP, LINK, SLOWEST = "#4477AA", "#CCBB44", "#AA3377"
-WEIGHTS, REST = "#228833", "#BBBBBB"
-
-
-@dataclass(frozen=True)
-class Split:
-    """A partition over C chips.
-
-    Attributes:
-        label: whose it is, for people.
-        chip_s, link_s: float64 [C], seconds per sample that chips and links (to the next chip) are busy.
-        nodes: int64 [C].
-        weight_bytes, peak_bytes: int64 [C]; the peak holds the weights.
-        capacity_bytes: of a chip.
-        cost_s: seconds per sample, those of the slowest.
-        unit: what the times are in.
-    """
-
-    label: str
-    chip_s: NDArray[np.float64]
-    link_s: NDArray[np.float64]
-    nodes: NDArray[np.int64]
-    weight_bytes: NDArray[np.int64]
-    peak_bytes: NDArray[np.int64]
-    capacity_bytes: int
-    cost_s: float
-    unit: str = "s"
-
-    @property
-    def utilisation(self) -> float:
-        """The share of all chips' time that they are busy, 0..1."""
-        return float(self.chip_s.sum() / (len(self.chip_s) * self.cost_s))
-
-
-def split_figure(splits: Sequence[Split], title: str) -> Figure:
-    """One column per partition, all over the same chips: busy times of chips and links above, memory below."""
-    figure = new_figure(7.2 if len(splits) == 1 else 11.0, 5.6, title)
-    grid = figure.subplots(2, len(splits), squeeze=False, sharex="col", sharey="row")
-    slowest = max(split.cost_s for split in splits)
-    unit_s, time_unit = (1e-6, "us") if slowest < 1e-3 else (1e-3, "ms") if slowest < 1 else (1.0, "s")
-    if splits[0].unit != "s":
-        unit_s, time_unit = 1.0, splits[0].unit
-    most = max(max(split.capacity_bytes, int(split.peak_bytes.max())) for split in splits)
-    unit_bytes, unit = unit_for(most, "B")
-    for (above, below), split in zip(grid.T, splits, strict=True):
-        _draw_times(above, split, unit_s)
-        _draw_memory(below, split, unit_bytes)
-        used = int((split.nodes > 0).sum())
-        text = f"{used} of {len(split.nodes)} chips, busy {split.utilisation:.0%} of the time"
-        above.set_title(f"{split.label}\n{text}", fontsize=8, loc="left", pad=3, parse_math=False)
-        below.set_xlabel("chip", fontsize=8)
-        for axes in (above, below):
-            axes.tick_params(labelsize=8)
-            axes.set_xlim(-0.6, len(split.nodes) - 0.4)
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    grid[0, 0].set_ylabel(f"busy time per sample ({time_unit})", fontsize=8)
-    grid[1, 0].set_ylabel(f"memory ({unit})", fontsize=8)
-    for axes in grid[:, 0]:
-        axes.set_ylim(0, axes.get_ylim()[1] * 1.18)
-        axes.legend(fontsize=7, loc="upper right", ncols=3, frameon=False)
-    return figure
-
-
-def _draw_times(axes: Axes, split: Split, unit_s: float) -> None:
-    at = np.arange(len(split.nodes))
-    axes.bar(at - 0.2, split.chip_s / unit_s, 0.38, color=CHIP, label="chip")
-    axes.bar(at + 0.2, split.link_s / unit_s, 0.38, color=LINK, label="link to the next")
-    axes.axhline(split.cost_s / unit_s, color=SLOWEST, linewidth=1.0, linestyle="--", label="a sample")
-
-
-def _draw_memory(axes: Axes, split: Split, unit_bytes: float) -> None:
-    at = np.arange(len(split.nodes))
-    axes.bar(at, split.peak_bytes / unit_bytes, 0.76, color=REST, label="peak on the device model")
-    axes.bar(at, split.weight_bytes / unit_bytes, 0.76, color=WEIGHTS, label="weights of it")
-    axes.axhline(
-        split.capacity_bytes / unit_bytes, color="black", linewidth=1.0, linestyle="--", label="SRAM"
-    )

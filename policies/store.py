@@ -74,7 +74,7 @@ def save_policy(path: Path, weights: Mapping[str, NDArray[Any]], metadata: Mappi
 
 
 def load_policy(path: Path) -> StoredPolicy:
-    """Read a policy. InputError if the file is missing, damaged, of another version, or a folder (its files are named)."""
+    """Read a policy. InputError if the file is missing, damaged, of another version or a folder (names its files)."""
     if path.is_dir():
         inside = sorted(str(file.relative_to(path)) for file in path.rglob("*.safetensors"))
         named = f"policy files in it: {', '.join(inside[-3:])}" if inside else "no policy file is in it"

@@ -29,8 +29,8 @@ def table(text: str, heading: str) -> list[list[str]]:
 
 
 def commands(text: str) -> list[list[str]]:
-    """Arguments of every `egrl …` line in shell blocks."""
-    lines = [line for block in blocks(text, "sh") for line in block.splitlines()]
+    """Arguments of every `egrl …` line in shell blocks; a line that ends in a backslash goes on."""
+    lines = [line for block in blocks(text, "sh") for line in block.replace("\\\n", " ").splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("egrl ")]
 
 

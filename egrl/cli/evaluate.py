@@ -156,13 +156,15 @@ def text_of(
         return "\n".join([*lines, f"{what}: it did not run ({report['status']})", _moved(report)])
     costs = f"{cost_text(report['cost'], unit)} instead of {cost_text(baseline['cost'], unit)}"
     best = {"speedup": report["speedup"], "bound_by": report["bound_by"]}
+    rules = "" if measured else rule_text(baseline)
+    named = text.baseline_text(about, "" if rules else baseline["rule"])
     said = [
-        f"{what}: {text.compared(report['speedup'], text.baseline_text(about, baseline['rule']), unit)}"
+        f"{what}: {text.compared(report['speedup'], named, unit)}"
         + (", by the chip file" if measured else ""),
-        costs + _rule(about, baseline["rule"]),
+        costs + ("" if rules else _rule(about, baseline["rule"])),
         f"reward {report['reward']:.4f}" if rewarded else "",
         *(() if measured else (distance(report["gap"]), verdict({**report, "best": best}))),
-        "" if measured else rule_text(baseline),
+        rules,
         _moved(report),
         f"{score}\n{missed}" if measured else "",
     ]

@@ -41,10 +41,17 @@ class _Plot(click.Command):
     "--output",
     help="file to write: .png, .svg or .pdf [RUN/FIGURE.png; of several runs FIGURE.png in this folder]",
 )
+@click.option("--dark", is_flag=True, help="for a dark page")
 @flags.use("baseline", "problem_of_runs")
 @click.option("--json", "as_json", is_flag=True, help="print the numbers behind it as one JSON document")
 def plot(
-    figure: str, runs: tuple[str, ...], output: str | None, baseline: str, problem: str, as_json: bool
+    figure: str,
+    runs: tuple[str, ...],
+    output: str | None,
+    dark: bool,
+    baseline: str,
+    problem: str,
+    as_json: bool,
 ) -> int:
     """Draw a figure and write it to a file."""
     from analysis import style
@@ -66,6 +73,8 @@ def plot(
         name = figure.replace(":", "-")
         path = (Path(runs[0]) if len(runs) == 1 else Path()) / f"{name}.png"
         remark("plot", path)
+    if dark:
+        style.darken(drawing.figure)
     try:
         style.save(drawing.figure, path)
     except OSError as error:

@@ -218,9 +218,9 @@ def text_of(report: dict[str, Any], about: About) -> str:
     reached = f"{cost_text(best['cost'], unit)} ({best['source']}), {compared(best['speedup'], baseline_name, unit)}"
     lines = [
         f"  {label:<12}{cost_text(baseline['cost'], unit)}, {above}{named}",
-        *([f"  heuristics  {rules}"] if rules else []),
+        *([f"  heuristics  {rules.partition('; ')[2]}"] if rules else []),
         f"  gap         {gap}",
-        *([f"  limit       {said}"] if said else []),
+        *(f"  {name:<12}{line}" for name, line in zip(("limit", "time"), said.splitlines(), strict=False)),
     ]
     return _lines(report, limit, reached, lines)
 

@@ -24,14 +24,9 @@ from analysis.embedding import (
 )
 from analysis.layout import Layout, layout_figure, use
 from analysis.memories import Band, band_figure, bands, shift_figure, shifts
+from analysis.partition import Split, split_figure
 from analysis.peak import Held, peak_figure
-from analysis.utilisation import (
-    Schedule,
-    Split,
-    split_figure,
-    utilisation,
-    utilisation_figure,
-)
+from analysis.utilisation import Schedule, utilisation, utilisation_figure
 from egrl.figures.repetitions import (
     Drawing,
     check_alike,
@@ -46,7 +41,7 @@ from egrl.runs.past_run import Evaluations, PastRun
 from egrl.runs.peak import USES, peaks
 from egrl.runs.text import drawn_baseline_text
 from hwsim.capabilities import HasLifetimes, HasOccupancy, HasPlacement, Occupancy, explainer
-from hwsim.explanation import OpTimes, Partition
+from hwsim.explanation import CAUSES, OpTime, OpTimes, Partition
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.text import size_text
@@ -331,7 +326,7 @@ def draw_utilisation(runs: Sequence[PastRun]) -> Drawing:
         _schedule(problem, mapping, held[name], shown.label(name)) for name, mapping in mappings.items()
     ]
     first = held["compiler"]
-    unit = f"{problem.about.step}, in execution order" if _ends_s(problem, mappings["best"]) is None else TIME
+    unit = f"{problem.about.step}, in execution order" if not schedules[0].limits else TIME
     figure = utilisation_figure(
         schedules, first.memories, problem.space.heads, first.capacity_bytes, shown.title, unit
     )
@@ -345,6 +340,7 @@ def draw_utilisation(runs: Sequence[PastRun]) -> Drawing:
                 **asdict(utilisation(schedule, first.capacity_bytes)),
                 "by_head_bytes": schedule.by_head_bytes,
                 "edges": schedule.edges,
+                "limits": schedule.limits,
             }
             for name, schedule in zip(held, schedules, strict=True)
         },
@@ -354,19 +350,18 @@ def draw_utilisation(runs: Sequence[PastRun]) -> Drawing:
 
 def _schedule(problem: Problem, mapping: Mapping16, held: Occupancy, name: str) -> Schedule:
     """In microseconds where the problem can say how long its steps take, else in steps."""
-    ends_s = _ends_s(problem, mapping)
-    if ends_s is None:
+    ops = _ops(problem, mapping)
+    if ops is None:
         return Schedule(name, np.arange(len(held.by_head) + 1, dtype=np.float64), held.by_head)
-    edges_us = np.concatenate([[0.0], ends_s]) * 1e6
-    return Schedule(f"{name}, {micro(float(ends_s[-1]))} µs", edges_us, held.by_head)
+    edges_us = np.cumsum([0.0, *(op.duration_s for op in ops)]) * 1e6
+    limits = tuple(CAUSES.get(op.bound_by, op.bound_by) for op in ops)
+    return Schedule(f"{name}, {micro(float(edges_us[-1] / 1e6))} µs", edges_us, held.by_head, limits)
 
 
-def _ends_s(problem: Problem, mapping: Mapping16) -> NDArray[np.float64] | None:
-    """When each step ends, float64 [T], where steps are the ops that the problem explains; else None."""
+def _ops(problem: Problem, mapping: Mapping16) -> tuple[OpTime, ...] | None:
+    """The ops of an inference, if the problem explains them and its steps are ops; else None."""
     explain = explainer(problem, OpTimes)
-    if explain is None or problem.about.step != OP:
-        return None
-    return np.cumsum([op.duration_s for op in explain(mapping).ops])
+    return None if explain is None or problem.about.step != OP else explain(mapping).ops
 
 
 def draw_umap(runs: Sequence[PastRun]) -> Drawing:

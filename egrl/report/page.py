@@ -117,15 +117,16 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
         return f"No valid mapping was found in {spent}."
     baseline = summary.get("baseline", {})
     interval = (summary.get("evaluator") or {}).get("speedup_interval")
+    rules = rule_text(baseline)
     said = [
-        f"the speedup is over {baseline_text(about_of(summary), baseline.get('rule', ''))}",
+        f"the speedup is over {baseline_text(about_of(summary), '' if rules else baseline.get('rule', ''))}",
         "" if interval is None else f"its 95% interval is {interval[0]:.4f}x to {interval[1]:.4f}x",
         unconfirmed_text(summary),
         *board_remarks(summary),
         _costs(summary),
         distance(summary.get("gap")),
-        verdict(summary),
-        rule_text(baseline),
+        *verdict(summary).splitlines(),
+        rules,
         advice(summary),
         f"the search took {spent}",
     ]

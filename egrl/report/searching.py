@@ -31,7 +31,8 @@ def searching(run: PastRun) -> list[Section]:
     found: list[Section] = [] if short else [curves([run])]
     sources = _sources(evaluations)
     if members := members_text(run.summary):
-        sources = dataclasses.replace(sources, says=f"{sources.says} {members[0].upper()}{members[1:]}.")
+        said = "; ".join(members.splitlines())
+        sources = dataclasses.replace(sources, says=f"{sources.says} {said[0].upper()}{said[1:]}.")
     if short:
         sources = dataclasses.replace(sources, says=f"{_short(run)} {sources.says}")
     who = [] if short else proposers(evaluations)

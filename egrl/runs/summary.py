@@ -353,7 +353,8 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     unit = best.get("unit", "s")
     kept = BASELINE_LAYOUT if (Path(folder) / BASELINE_LAYOUT).is_file() else ""
     costs = f"{cost_text(best['cost'], unit, 1)} instead of {cost_text(baseline['cost'], unit, 1)}"
-    said = compared(best["speedup"], baseline_text(about, baseline.get("rule", "")), unit)
+    rules = rule_text(baseline)
+    said = compared(best["speedup"], baseline_text(about, "" if rules else baseline.get("rule", "")), unit)
     lines = [
         ", ".join(filter(None, (f"{head} {said}", sureness(summary)))),
         f"{costs}, {found_by(best)}",
@@ -362,7 +363,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
         verdict(summary),
         distance(summary["gap"]),
         _reward(summary),
-        rule_text(baseline),
+        rules,
         advice(summary, kept),
         count,
         members_text(summary),
@@ -409,7 +410,7 @@ def members_text(summary: Mapping[str, Any]) -> str:
         )
     if (temperatures := summary.get("temperatures")) is not None:
         parts.append("temperatures {:.2f} to {:.2f}".format(*temperatures))
-    return "; ".join(parts)
+    return "\n".join(parts)
 
 
 def _member(member: Mapping[str, Any]) -> str:

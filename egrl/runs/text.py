@@ -40,9 +40,10 @@ def about_of(document: Mapping[str, Any]) -> About:
     return replace(found, **fitting)
 
 
-def baseline_text(about: About, rule: str) -> str:
-    """The baseline in a headline; a built-in heuristic with its name."""
-    return f"the built-in baseline heuristic ({rule})" if about.stands_for else about.baseline_name
+def baseline_text(about: About, rule: str = "") -> str:
+    """The baseline in a headline; a built-in heuristic with its name, unless another line has it."""
+    named = f" ({rule})" if rule else ""
+    return f"the built-in baseline heuristic{named}" if about.stands_for else about.baseline_name
 
 
 def short_baseline_text(about: About) -> str:
@@ -257,14 +258,15 @@ def baseline_table(problem: Problem, cost: float | None = None, measured: bool =
 
 
 def rule_text(baseline: Mapping[str, Any]) -> str:
-    """The speedup of the best rule over the baseline's rule, in words; "" if it is not known."""
+    """The baseline's rule, and the speedup of the best rule over it, in words; "" if that is not known."""
     best = baseline.get("best_rule")
     if best is None:
         return ""
+    named = f"baseline: {baseline['rule']}; "
     if best["cost"] >= baseline["cost"]:
-        return f"none of the {best['of']} built-in heuristics is {better('s')} than the baseline here"
-    over = compared(baseline["cost"] / best["cost"], "the baseline")
-    return f"best of the {best['of']} built-in heuristics here: {best['name']}, {over}"
+        return f"{named}none of the {best['of']} heuristics is {better('s')} here"
+    over = compared(baseline["cost"] / best["cost"], "it").removesuffix(" than it")
+    return f"{named}best of {best['of']} heuristics here: {best['name']}, {over}"
 
 
 def shares_of(problem: Problem, mapping: Mapping16) -> dict[str, float] | None:
@@ -281,17 +283,20 @@ def shares_of(problem: Problem, mapping: Mapping16) -> dict[str, float] | None:
 
 
 def verdict(document: Mapping[str, Any]) -> str:
-    """The verdict of a summary; "" if nothing ran, a board measured, or there is neither a proof nor a doubt.
+    """The verdict of a summary, and on a second line what takes the time.
+
+    "" if nothing ran, a board measured, or there is neither a proof nor a doubt.
 
     `document` has `best` (speedup and, if known, `bound_by`), `baseline` (cost), `bound`, `gap` and a problem's words.
     """
     if document["best"] is None or document.get("evaluator"):
         return ""
-    return "; ".join(part for part in (_gain(document), _doubt(document)) if part)
+    lines = ("; ".join(filter(None, (_gain(document), _doubt(document)))), time_text(document["best"]))
+    return "\n".join(filter(None, lines)) if lines[0] else ""
 
 
 def _gain(document: Mapping[str, Any]) -> str:
-    """What can be gained at most, what of it is found, and what takes the time; "" where nothing is proved."""
+    """What can be gained at most, and what of it is found; "" if nothing is proved."""
     best, bound, gap = document["best"], document.get("bound"), document.get("gap")
     if bound is None or gap is None:
         return ""
@@ -299,21 +304,21 @@ def _gain(document: Mapping[str, Any]) -> str:
     baseline_name = short_baseline_text(about)
     most, found = document["baseline"]["cost"] / bound - 1.0, best["speedup"] - 1.0
     if abs(gap) <= OPTIMAL and found <= 0:
-        return f"proven limit: no mapping is {better(best.get('unit', 's'))} than {baseline_name}{_of_the_time(best)}"
+        return f"proven limit: no mapping is {better(best.get('unit', 's'))} than {baseline_name}"
     if most <= 0:
         return ""
     limit = f"proven limit {1.0 + math.ceil(most * 1e4 - 1e-6) / 1e4:.4f}x"
     if abs(gap) <= OPTIMAL:
         limit = f"proven limit {ratio_text(best['speedup'])}"
-        return f"{limit}, which the best mapping reaches{_of_the_time(best)}"
+        return f"{limit}, which the best mapping reaches"
     # Rounded as the speedup is, so that "1.0100x" and "1.00%" stand together; a limit is rounded up.
     part = "nothing" if found <= 0 else f"{found:.2%}"
     if most < LITTLE:
         what = "placement" if about.place == "memory" else "another mapping"
-        limit = f"{limit}: {what} can gain at most {percent_up(most)} over {baseline_name} here"
+        limit = f"{limit}: {what} can gain at most {percent_up(most)} here"
     else:
-        limit = f"{limit}: at most {percent_up(most)} can be gained over {baseline_name}"
-    return f"{limit}; found: {part}{_of_the_time(best)}"
+        limit = f"{limit}: at most {percent_up(most)} can be gained"
+    return f"{limit}; found: {part}"
 
 
 def _doubt(document: Mapping[str, Any]) -> str:
@@ -335,13 +340,13 @@ def doubt(error: float, found: float, most: float | None = None) -> str:
     return f"the fitted chip file is off by {error:.2%} on mappings it was not fitted to, more than {than}"
 
 
-def _of_the_time(best: Mapping[str, Any]) -> str:
-    """What takes the time of the best, at the end of a sentence; "" if that is not known."""
+def time_text(best: Mapping[str, Any]) -> str:
+    """What takes the time of the best mapping; "" if that is not known."""
     shares = best.get("bound_by") or {}
     named = [(CAUSES.get(name, name), share) for name, share in shares.items() if share >= LEAST_NAMED]
     if not named:
         return ""
-    return f"; where the time goes: {', '.join(f'{share:.0%} {name}' for name, share in named[:MOST_NAMED])}"
+    return f"where the time goes: {', '.join(f'{share:.0%} {name}' for name, share in named[:MOST_NAMED])}"
 
 
 def distance(gap: float | None) -> str:

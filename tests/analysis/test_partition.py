@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.utilisation import Split, split_figure
+from analysis.partition import Split, split_figure
 
 SPLIT = Split(
     "best",

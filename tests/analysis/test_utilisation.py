@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
+from matplotlib.text import Text
 
-from analysis.style import save
+from analysis.style import DARK, darken, save
 from analysis.utilisation import NOTE, Schedule, share, utilisation, utilisation_figure
 from gate import gate
 
@@ -122,3 +124,29 @@ def test_equal_figures_are_equal_files(tmp_path: Path):
     for name in ("a.svg", "b.svg"):
         save(drawn(3, 2), tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def with_limits() -> Figure:
+    given = schedule(2, 1, 4)
+    limited = Schedule("best", given.edges, given.by_head_bytes, ("slow", "mac", "slow", "slow"))
+    return utilisation_figure([limited], ["slow", "fast"], ["h"], np.array([3000, 3000]), "t", "time (µs)")
+
+
+def test_a_strip_shows_what_limits_each_step_and_for_which_share_of_the_time():
+    strip = with_limits().axes[-1]
+    slow, mac = (area.get_data() for area in areas(strip))
+    assert slow.values.tolist() == [1, 0, 1, 1]
+    assert mac.values.tolist() == [0, 1, 0, 0]
+    edges = schedule(2, 1, 4).edges
+    by_mac = (edges[2] - edges[1]) / edges[-1]
+    assert strip.get_title(loc="left") == f"limited by: {share(1 - by_mac)} slow, {share(by_mac)} mac"
+
+
+def test_a_dark_figure_has_light_words_on_dark_ground_and_the_same_colours():
+    figure = with_limits()
+    colours = {area.get_facecolor() for axes in figure.axes[:2] for area in areas(axes)}
+    darken(figure)
+    assert figure.get_facecolor()[:3] == pytest.approx((DARK,) * 3)
+    assert figure.axes[0].get_facecolor()[:3] == pytest.approx((DARK,) * 3)
+    assert all(to_rgba(text.get_color())[0] > 0.5 for text in figure.findobj(Text) if text.get_text())
+    assert {area.get_facecolor() for axes in figure.axes[:2] for area in areas(axes)} == colours
