@@ -20,7 +20,7 @@ A move toward one of them picks a tensor that the target places differently, mov
     room      so do tensors that lie where the first one goes, and do not belong there: often a few, at times all
     alike     so do all tensors of the same head, as many bytes and the same memory, of which repeated layers have many
 
-All other moves are those of `hwsim.order_moves`, which know neither.
+All other moves are those of `hwsim.memory_moves`, which know neither.
 
 Shapes: N ops, H heads, K tensors that exist, C walks.
 """
@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.keys import derive, uniform
+from hwsim.memory_moves import PAIR, move_in_order
 from hwsim.nearest import EQUAL, Costs, undone
-from hwsim.order_moves import PAIR, move_in_order
 from hwsim.problem import Floats, Keys, Mapping16, Problem
 
 FROM_GOAL, FROM_BASE = 4, 8

@@ -9,9 +9,9 @@ import pytest
 
 from hwsim import fewest
 from hwsim.keys import derive, uniform
+from hwsim.memory_moves import PAIR, move_in_order
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
-from hwsim.order_moves import PAIR, move_in_order
 from hwsim.problem import Mapping16, Problem
 from subjects import PROBLEMS
 from workloads.load import load

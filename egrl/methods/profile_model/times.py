@@ -23,6 +23,7 @@ import numpy as np
 
 from egrl.methods.profile_model.accesses import Accesses
 from hwsim.jit import inlined, kernel
+from hwsim.memory_moves import Held, fill_free
 from hwsim.problem import Floats, Mapping16
 
 
@@ -76,20 +77,10 @@ def quotient(a: float, b: float) -> float:
     return a / b
 
 
-@kernel
-def free_bytes(accesses: Accesses, mapping: Mapping16, memory: int, free: Floats) -> None:
-    """Fill `free` float64 [N]: bytes that a mapping [N, H] leaves in a memory while each op runs; may be below 0."""
-    nodes, heads = accesses.tensor.shape
-    free[:] = 0.0
-    for i in range(nodes):
-        for h in range(heads):
-            if mapping[i, h] == memory:
-                free[accesses.first[i, h]] -= accesses.tensor[i, h]
-                if accesses.last[i, h] + 1 < nodes:
-                    free[accesses.last[i, h] + 1] += accesses.tensor[i, h]
-    free[0] += accesses.capacity[memory]
-    for i in range(1, nodes):
-        free[i] += free[i - 1]
+@inlined
+def held_by(accesses: Accesses) -> Held:
+    """What the tensors hold, and when."""
+    return Held(accesses.tensor, accesses.first, accesses.last, accesses.capacity)
 
 
 @inlined
@@ -111,7 +102,7 @@ def bucket(
 ) -> float:
     """Fill float64 [N]: bytes that are `free` for the bucket at each op, and `wanted` from it; return their sum."""
     if constants.into >= 0:
-        free_bytes(accesses, mapping, constants.into, free)
+        fill_free(held_by(accesses), mapping, constants.into, free)
     for i in range(len(wanted)):
         wanted[i] = wanted_bytes(accesses, constants, mapping, i)
     return float(wanted.sum())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,8 +9,8 @@ from numpy.typing import NDArray
 
 from hwsim.family import Effects, Family, Model, Parameter, PartTimes
 from hwsim.jit import kernel
-from hwsim.keys import uniform
-from hwsim.nnpi.annealing import CHANCE, DRAWS, move
+from hwsim.memory_moves import is_taken, move
+from hwsim.nnpi.annealing import held_by
 from hwsim.nnpi.family.cost import Tape, Terms, gradients, no_tape, predictions, seconds
 from hwsim.nnpi.family.op_times import op_slopes
 from hwsim.nnpi.family.terms import EFFECTS, Layout, access_s
@@ -39,20 +38,18 @@ def anneal(
     levels, ops = len(tables.capacity_bytes), start.shape[1]
     tape: Tape = no_tape(levels)
     traffic, accesses = np.zeros(levels), np.zeros(levels, np.int64)
-    usage = np.zeros((levels, ops), np.int64)
-    weight_ops = tensors[np.nonzero(tensors[:, 1] == 0)[0], 0]
+    held, free = held_by(tables), np.zeros((levels, ops), np.int64)
+    weights = tensors[np.nonzero(tensors[:, 1] == 0)[0]]
     current = rectify(tables, start)[0]
     cost = seconds(tables, terms, current[0], traffic, accesses, tape)
     best, best_cost = current.copy(), cost
     for step in range(steps):
         proposal = current.copy()
-        if not move(tables, current[0], proposal[0], tensors, weight_ops, usage, key, step):
+        if not move(held, current[0], proposal[0], tensors, weights, free, key, step):
             continue
         proposal = rectify(tables, proposal)[0]
         new = seconds(tables, terms, proposal[0], traffic, accesses, tape)
-        hot = abs(cost) * temperature[0] * (temperature[1] / temperature[0]) ** (step / steps)
-        chance = uniform(key, np.uint64(step) * np.uint64(DRAWS) + np.uint64(CHANCE))
-        if new <= cost or chance < math.exp((cost - new) / hot):
+        if is_taken(cost, new, temperature, step, steps, key):
             current, cost = proposal, new
             if cost < best_cost:
                 best, best_cost = current.copy(), cost

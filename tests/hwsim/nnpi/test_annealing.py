@@ -11,8 +11,9 @@ from clocks import Ticking
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from hwsim.memory_moves import SMALLEST, repack
 from hwsim.nnpi import annealing as module
-from hwsim.nnpi.annealing import SMALLEST, _repack, anneal
+from hwsim.nnpi.annealing import anneal, held_by
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import trace_latency
@@ -62,7 +63,8 @@ def test_a_repack_exchanges_a_weight_with_smaller_ones_of_about_its_bytes(bert, 
     tables, before = bert[0], draw_mapping(bert[0], seed)
     size, weights = tables.weight_bytes, np.flatnonzero(tables.weight_bytes)
     mapping = before.copy()
-    done = _repack(tables, mapping, weights, len(tables.capacity_bytes), draws)
+    always = np.stack([weights, np.zeros_like(weights)], axis=1)
+    done = repack(held_by(tables), mapping, always, draws)
     assert done == bool((mapping != before).any())
     if done:
         assert (mapping[:, 1] == before[:, 1]).all()

@@ -9,10 +9,11 @@ import pytest
 
 from egrl.methods.profile_model.accesses import Accesses, node_features, read_accesses, readable
 from egrl.methods.profile_model.family import NO_CONTEXT, ContextShape, Layout
-from egrl.methods.profile_model.local_search import anneal, make_room, repair
+from egrl.methods.profile_model.local_search import anneal, repair
 from egrl.methods.profile_model.slopes import slopes
-from egrl.methods.profile_model.times import Constants, predict
+from egrl.methods.profile_model.times import Constants, held_by, predict
 from hwsim.mappings import sample_uniformly
+from hwsim.memory_moves import make_room
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from subjects import problem as subject
@@ -151,7 +152,7 @@ def test_room_is_made_by_moving_passing_tensors_to_faster_memories_that_have_it(
         row[:, 0] = np.where(problem.space.live[:, 0], seed % 3, -1)
         expected = _room_made(accesses, row)
         moved += int((expected != row).sum())
-        make_room(accesses, row, np.zeros((3, len(row))))
+        make_room(held_by(accesses), row, np.zeros((3, len(row))))
         np.testing.assert_array_equal(row, expected)
     assert moved > 0
 
