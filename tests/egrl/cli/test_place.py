@@ -367,7 +367,7 @@ def test_a_profile_is_read_and_no_model_asked(tmp_path, said, capsys):
         assert problem.judge(mappings[-1]) == []
     assert not np.array_equal(*mappings)
     assert main(["place", "resnet50", "--profile", profile]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("measure it: ")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("measure it on your board;")
 
 
 def test_a_profile_is_of_the_mapping_in_its_file_else_of_the_baseline(tmp_path):
