@@ -17,6 +17,7 @@ from torch_geometric.utils import add_self_loops, remove_self_loops, to_torch_cs
 from torch_geometric.utils.sparse import to_edge_index
 
 from egrl.methods.egrl.config import SacConfig
+from egrl.methods.egrl.sac import CLIP_NORM, NOISE_CLIP
 from policies.critic import CriticConfig
 from policies.network import NetworkConfig
 
@@ -111,7 +112,7 @@ class PlainSac:
         graph = Data(x=x, edge_index=to_undirected(edges))
         batch = Batch.from_data_list([graph] * len(action))
         one_hot = F.one_hot(action, self.choices).float()
-        noise = torch.randn_like(one_hot).mul(config.noise_sigma).clamp(-config.noise_clip, config.noise_clip)
+        noise = torch.randn_like(one_hot).mul(config.noise_sigma).clamp(-NOISE_CLIP, NOISE_CLIP)
         noisy = (one_hot + noise).flatten(2).flatten(0, 1)
         target = reward * config.reward_scale
         critic_loss = 0.0
@@ -119,7 +120,7 @@ class PlainSac:
             loss = F.mse_loss(critic(batch, noisy), target)
             optimizer.zero_grad()
             torch.autograd.backward(loss)
-            nn.utils.clip_grad_norm_(critic.parameters(), config.clip_norm)
+            nn.utils.clip_grad_norm_(critic.parameters(), CLIP_NORM)
             optimizer.step()
             critic_loss += float(loss.detach())
 
@@ -130,6 +131,6 @@ class PlainSac:
         actor_loss = -values.amin(dim=0).mean() - config.alpha * entropy
         self.actor_adam.zero_grad()
         torch.autograd.backward(actor_loss)
-        nn.utils.clip_grad_norm_(self.actor.parameters(), config.clip_norm)
+        nn.utils.clip_grad_norm_(self.actor.parameters(), CLIP_NORM)
         self.actor_adam.step()
         return critic_loss, float(actor_loss.detach())

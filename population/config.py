@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from policies.places import Places
-from population.moves import Moves, MovesConfig
+from population.moves import Moves
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,16 @@ class NetworkMutation:
 
     fraction: Annotated[float, Doc("share of each tensor's weights that a mutation changes at most")] = 0.05
     strength: Annotated[float, Doc("standard deviation of a change, as a share of the weight's size")] = 0.1
-    super_probability: Annotated[
-        float, Doc("probability that a changed weight moves further, by `super_factor`")
-    ] = 0.05
-    super_factor: Annotated[float, Doc("factor on the standard deviation of weights that move further")] = (
-        10.0
+    super_probability: Annotated[float, Doc("probability that a changed weight moves ten times as far")] = (
+        0.05
     )
     reset_probability: Annotated[
-        float, Doc("probability that a changed weight is drawn again from N(0, reset_sigma^2)")
+        float, Doc("probability that a changed weight is drawn again from N(0, 0.1^2)")
     ] = 0.02
-    reset_sigma: Annotated[float, Doc("standard deviation of weights that are drawn again")] = 0.1
 
     def __post_init__(self) -> None:
         _check(self, "fraction", "super_probability", "reset_probability")
-        _check(self, "strength", "super_factor", "reset_sigma", most=1e6)
+        _check(self, "strength", most=1e6)
 
 
 @dataclass(frozen=True)
@@ -48,8 +44,6 @@ class BoltzmannMutation:
         float, Doc("mean of the factor on each temperature; below 1 chromosomes grow more certain")
     ] = 0.95
     temperature_sigma: Annotated[float, Doc("standard deviation of the factor on each temperature")] = 0.1
-    coldest: Annotated[float, Doc("lowest temperature that a mutation leaves")] = 0.02
-    hottest: Annotated[float, Doc("highest temperature that a mutation leaves")] = 10.0
     flips: Annotated[
         float, Doc("mean number of decisions per mutation in which two priors change places (Poisson)")
     ] = 1.0
@@ -57,10 +51,6 @@ class BoltzmannMutation:
     def __post_init__(self) -> None:
         _check(self, "prior_sigma", "temperature_mean", "temperature_sigma", most=1e6)
         _check(self, "flips", most=1e4)
-        if not 0 < self.coldest <= self.hottest < np.inf:
-            raise ValueError(
-                f"coldest, hottest: expected 0 < coldest <= hottest, received {self.coldest}, {self.hottest}"
-            )
 
 
 @dataclass(frozen=True)
@@ -106,9 +96,6 @@ class EvolutionConfig:
         BoltzmannMutation,
         Doc('see `population.variation`, with "generational"; else chromosomes make `moves`'),
     ] = field(default_factory=BoltzmannMutation)
-    moves: Annotated[MovesConfig, Doc('local moves that make a chromosome\'s child, with "plus"')] = field(
-        default_factory=MovesConfig
-    )
 
     def __post_init__(self) -> None:
         if not 4 <= self.population <= 10_000:

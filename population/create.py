@@ -116,9 +116,7 @@ class First:
     def surround(self) -> None:
         """Children of the chromosomes that there are, in the slots that they leave open."""
         parents = [genome for genome in self._found["boltzmann"] if isinstance(genome, Boltzmann)]
-        moves = self._decisions.moves or Moves(
-            self._decisions.num_choices, self._decisions.live, self._config.moves
-        )
+        moves = self._decisions.moves or Moves(self._decisions.num_choices, self._decisions.live)
         for _ in range(self._open("boltzmann") if parents else 0):
             parent = parents[int(self._rng.integers(len(parents)))]
             self._children.append(Chromosomes(self._decisions).child(parent, None, moves, self._rng))

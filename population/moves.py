@@ -24,11 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Doc
 
 from hwsim.capabilities import CanMove, HasObservation
 from hwsim.problem import Mapping16, Problem
@@ -44,77 +43,39 @@ TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
-class MovesConfig:
-    """Settings of local moves (own choices; papers/egrl/log/egrl.md has the experiments)."""
+class Mix:
+    """How often each move is drawn (own choices; papers/egrl/log/egrl.md has the experiments).
 
-    flip: Annotated[
-        float, Doc("how often a move gives one decision another choice, relative to the other moves")
-    ] = 0.15
-    swap: Annotated[
-        float, Doc("how often a move exchanges the choices of two decisions, relative to the other moves")
-    ] = 0.3
-    block: Annotated[
-        float, Doc("how often a move gives a run of decisions one choice, relative to the other moves")
-    ] = 0.05
-    kin_swap: Annotated[
-        float,
-        Doc("how often a move exchanges the choices of two tensors of one size, relative to the other moves"),
-    ] = 0.2
-    kin_block: Annotated[
-        float,
-        Doc("how often a move gives a run of tensors of one size one choice, relative to the other moves"),
-    ] = 0.1
-    kin_shift: Annotated[
-        float,
-        Doc(
-            "how often a move shifts the choices of a run of tensors of one size along it, relative"
-            " to the other moves"
-        ),
-    ] = 0.05
-    repack: Annotated[
-        float,
-        Doc("how often a move exchanges a tensor with several smaller ones, relative to the other moves"),
-    ] = 0.15
-    near: Annotated[
-        float,
-        Doc(
-            "share of swaps and repacks whose partners are close by in execution order (swaps:"
-            " geometric distance, mean 4)"
-        ),
-    ] = 0.5
-    length: Annotated[float, Doc("mean number of decisions in a block or a shift")] = 5.0
-    extra: Annotated[float, Doc("mean number of further moves after the first one of a child (Poisson)")] = (
-        1.0
-    )
-    staged: Annotated[
-        float,
-        Doc(
-            "share of the moves that shift borders of stages (`population.stage_moves`), if choices"
-            " are stages"
-        ),
-    ] = 0.9
-    hot: Annotated[
-        float, Doc("share of the staged moves that take a decision out of one of the fullest stages")
-    ] = 0.5
-    alike: Annotated[
-        float,
-        Doc("share of moves that are repeated at ops that are alike, in a network of more than 4,096 ops"),
-    ] = 0.5
-    own: Annotated[float, Doc("share of moves that are the problem's own, if it has some")] = 0.9
+    Attributes:
+        flip, swap, block, kin_swap, kin_block, kin_shift, repack: relative to one another.
+        near: share of swaps and repacks with a partner close by in execution order (swaps: geometric distance, mean 4).
+        length: mean number of decisions in a block or a shift.
+        extra: mean number of further moves after the first one of a child (Poisson).
+        staged: share of the moves that shift borders of stages, if choices are stages.
+        hot: share of the staged moves that take a decision out of one of the fullest stages.
+        alike: share of moves that are repeated at ops that are alike, in a large network.
+        own: share of moves that are the problem's own, if it has some.
+    """
+
+    flip: float = 0.15
+    swap: float = 0.3
+    block: float = 0.05
+    kin_swap: float = 0.2
+    kin_block: float = 0.1
+    kin_shift: float = 0.05
+    repack: float = 0.15
+    near: float = 0.5
+    length: float = 5.0
+    extra: float = 1.0
+    staged: float = 0.9
+    hot: float = 0.5
+    alike: float = 0.5
+    own: float = 0.9
 
     @property
     def shares(self) -> dict[str, float]:
         """The relative frequencies by name."""
         return {name: getattr(self, name) for name in KINDS}
-
-    def __post_init__(self) -> None:
-        if min(self.shares.values()) < 0 or not 0 < sum(self.shares.values()) < np.inf:
-            raise ValueError(f"{', '.join(KINDS)}: expected frequencies >= 0 that are not all 0")
-        whole = (self.staged, self.hot, self.alike, self.own)
-        if not all(0 <= share <= 1 for share in whole):
-            raise ValueError(f"moves: expected staged, hot, alike and own in 0..1, received {whole}")
-        if not 0 <= self.near <= 1 or not self.length >= 1 or not 0 <= self.extra <= 100:
-            raise ValueError("moves: expected near in 0..1, length >= 1 and extra in 0..100")
 
 
 class _Classes:
@@ -153,7 +114,7 @@ class Moves:
         self,
         num_choices: NDArray[np.int16],
         live: NDArray[np.bool_],
-        config: MovesConfig | None = None,
+        mix: Mix | None = None,
         size_bytes: NDArray[np.int64] | None = None,
         pipeline: Pipeline | None = None,
         own: Callable[[Mapping16, np.uint64], Mapping16] | None = None,
@@ -164,7 +125,7 @@ class Moves:
         `pipeline` is that whose stages the choices are, if they are; `own` the problem's own move, if it has one: of a
         mapping [N, H] and a random number; `alike` int64 [N] the classes of its nodes, in a large network.
         """
-        self.config = config or MovesConfig()
+        self.mix = mix or Mix()
         free = live & (num_choices > 1)
         self._num_choices, self._free, self._pipeline, self._own = num_choices, free, pipeline, own
         self._size = np.ones(free.shape, np.int64) if size_bytes is None else size_bytes
@@ -176,7 +137,7 @@ class Moves:
             for h, own in enumerate(self._peers)
         ]
         self._alike = None if alike is None else _Classes(alike, free, num_choices)
-        shares = np.array(list(self.config.shares.values()))
+        shares = np.array(list(self.mix.shares.values()))
         self._below = (np.cumsum(shares) / shares.sum()).tolist()
         self._kinds = [getattr(self, f"_{kind}") for kind in KINDS]
 
@@ -185,7 +146,7 @@ class Moves:
         changed = mapping.copy()
         if len(self._nodes) == 0:
             return changed
-        for _ in range(1 + int(rng.poisson(self.config.extra))):
+        for _ in range(1 + int(rng.poisson(self.mix.extra))):
             # Where mappings are uniform most moves change nothing; a flip always does.
             if not any(self._move(changed, rng) for _ in range(TRIES)):
                 self._flip(changed, *self._any(rng), rng)
@@ -197,13 +158,13 @@ class Moves:
 
     def _move(self, mapping: Mapping16, rng: np.random.Generator) -> bool:
         """One move in place; False where it would change nothing or is not possible."""
-        if self._own is not None and rng.random() < self.config.own:
+        if self._own is not None and rng.random() < self.mix.own:
             before = mapping.copy()
             mapping[:] = self._own(before, rng.integers(2**64, dtype=np.uint64))
             return bool((mapping != before).any())
-        if self._pipeline is not None and rng.random() < self.config.staged:
+        if self._pipeline is not None and rng.random() < self.mix.staged:
             return self._move_stages(mapping, self._any(rng)[1], rng)
-        if self._alike is None or rng.random() >= self.config.alike:
+        if self._alike is None or rng.random() >= self.mix.alike:
             return self._plain(mapping, rng)
         before = mapping.copy()
         if not self._plain(mapping, rng):
@@ -227,9 +188,9 @@ class Moves:
         stage = mapping[peers, head]
         if stage.min() < 0:
             return False
-        if rng.random() < self.config.hot:
+        if rng.random() < self.mix.hot:
             return relieve(mapping[:, head], self._num_choices[:, head], pipeline, rng)
-        moved = stage_move(stage, self._num_choices[peers, head], self.config.length, rng)
+        moved = stage_move(stage, self._num_choices[peers, head], self.mix.length, rng)
         mapping[peers, head] = stage
         return bool(moved)
 
@@ -243,7 +204,7 @@ class Moves:
 
     def _swap(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
         peers = self._peers[head]
-        if rng.random() < self.config.near:
+        if rng.random() < self.mix.near:
             # Neighbours in execution order live at about the same time, so their exchange keeps memories about as full.
             step = int(rng.geometric(0.25)) * (1 if rng.random() < 0.5 else -1)
             place = int(np.searchsorted(peers, node)) + step
@@ -269,7 +230,7 @@ class Moves:
     def _run(self, among: NDArray[np.int64], node: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Some of `among` (ascending) from `node` on."""
         place = int(np.searchsorted(among, node))
-        return among[place : place + int(rng.geometric(1 / self.config.length))]
+        return among[place : place + int(rng.geometric(1 / self.mix.length))]
 
     def _level(
         self, mapping: Mapping16, run: NDArray[np.int64], node: int, head: int, rng: np.random.Generator
@@ -290,7 +251,7 @@ class Moves:
         others = kin[mapping[kin, head] != mapping[node, head]]
         if not len(others):
             return False
-        if rng.random() < self.config.near:
+        if rng.random() < self.mix.near:
             other = int(others[np.argmin(np.abs(others - node))])
         else:
             other = int(others[rng.integers(len(others))])
@@ -323,7 +284,7 @@ class Moves:
         partners = np.flatnonzero(fits & (size >= TOLERANCE * room))
         if not len(partners):
             return False
-        if rng.random() < self.config.near:
+        if rng.random() < self.mix.near:
             order = np.argsort(np.abs(partners - node) + 8.0 * rng.random(len(partners)), kind="stable")
         else:
             order = rng.permutation(len(partners))
@@ -339,7 +300,7 @@ class Moves:
         return True
 
 
-def moves_of(problem: Problem, config: MovesConfig) -> Moves:
+def moves_of(problem: Problem, mix: Mix | None = None) -> Moves:
     """The moves on a problem's mappings.
 
     Whoever searches from mapping to mapping (annealing, the population's chromosomes, greedy-DP, TAG) draws from these,
@@ -350,9 +311,7 @@ def moves_of(problem: Problem, config: MovesConfig) -> Moves:
     """
     space, own = problem.space, problem.move if isinstance(problem, CanMove) else None
     classes = classes_of(problem) if len(space.nodes) > LARGE else None
-    return Moves(
-        space.num_choices, space.live, config, space.size_bytes, problem.space.pipeline, own, classes
-    )
+    return Moves(space.num_choices, space.live, mix, space.size_bytes, problem.space.pipeline, own, classes)
 
 
 def classes_of(problem: Problem) -> NDArray[np.int64] | None:

@@ -73,7 +73,7 @@ class Plus(Population):
         self.readings: NDArray[np.int16] | None = None
         self._first: list[Network] = []
         self._make = Chromosomes(decisions)
-        self._moves = decisions.moves or Moves(decisions.num_choices, decisions.live, config.moves)
+        self._moves = decisions.moves or Moves(decisions.num_choices, decisions.live)
 
     def begin(self, members: Sequence[Individual]) -> None:
         """The first generation."""

@@ -24,6 +24,11 @@ from policies.weight_vector import WeightFormat
 from population.config import BoltzmannMutation, NetworkMutation
 from population.genome import Boltzmann, Network
 
+SUPER_FACTOR, RESET_SIGMA = 10.0, 0.1
+"""Factor on the standard deviation of weights that move further; that of weights drawn again (published dump)."""
+COLDEST, HOTTEST = 0.02, 10.0
+"""Lowest and highest temperature that a mutation leaves (own choice; published dump)."""
+
 
 def mutate_network(
     parent: Network, weight_format: WeightFormat, settings: NetworkMutation, rng: np.random.Generator
@@ -41,9 +46,9 @@ def mutate_network(
     reset = kind < settings.reset_probability
     further = ~reset & (kind < settings.reset_probability + settings.super_probability)
     noise = rng.standard_normal(len(at), dtype=np.float32)
-    scale = np.abs(old) * settings.strength * np.where(further, settings.super_factor, 1.0)
+    scale = np.abs(old) * settings.strength * np.where(further, SUPER_FACTOR, 1.0)
     weights = parent.weights.copy()
-    weights[at] = np.where(reset, noise * settings.reset_sigma, old + noise * scale).astype(np.float32)
+    weights[at] = np.where(reset, noise * RESET_SIGMA, old + noise * scale).astype(np.float32)
     return Network(weights)
 
 
@@ -76,7 +81,7 @@ def mutate_boltzmann(
     """The parent with every prior and temperature a little changed and a few preferences exchanged."""
     prior = parent.prior * rng.normal(1.0, settings.prior_sigma, parent.prior.shape)
     factor = rng.normal(settings.temperature_mean, settings.temperature_sigma, parent.temperature.shape)
-    temperature = np.clip(parent.temperature * factor, settings.coldest, settings.hottest)
+    temperature = np.clip(parent.temperature * factor, COLDEST, HOTTEST)
     open_decisions = np.argwhere(live & (num_choices >= 2))
     if len(open_decisions):
         count = min(int(rng.poisson(settings.flips)), len(open_decisions))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -35,7 +35,7 @@ from egrl.core.registry import MethodDefinition, serves_all
 from hwsim.keys import REPAIR, SAMPLE
 from hwsim.mappings import repair, sample
 from hwsim.problem import Evaluation, Mapping16, Status
-from population.moves import MovesConfig, moves_of
+from population.moves import moves_of
 
 INVALID = 20.0
 LEAST = 1e-12
@@ -50,7 +50,6 @@ class AnnealingConfig:
         float, Gt(0), Le(1e3), Doc("first temperature, in units of log cost (half a log reward)")
     ] = 0.005
     tau: Annotated[float, Ge(1), Doc("evaluations per chain after which the temperature has halved")] = 300.0
-    moves: Annotated[MovesConfig, Doc("what a step is made of")] = field(default_factory=MovesConfig)
     chains: Annotated[int, Ge(1), Le(10_000), Doc("independent walks, which take turns")] = 1
     space: Annotated[
         Literal["mappings", "distributions"],
@@ -88,7 +87,7 @@ class Annealing(Method):
         self.ahead = (
             config.chains - 1
         )  # a batch is a step of one chain, and needs no result but the chain's own
-        self._moves = moves_of(problem, config.moves)
+        self._moves = moves_of(problem)
         first = problem.space.initial if start is None else start
         self._chains = [
             _Chain(first.copy(), context.generator(f"annealing 0 {number}"))

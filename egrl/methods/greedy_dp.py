@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from hwsim.keys import REPAIR, SAMPLE
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasDerivation, RuledDerivation
-from population.moves import MovesConfig, moves_of
+from population.moves import moves_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,6 @@ class GreedyDpConfig:
             " none, as printed"
         ),
     ] = 8
-    moves: Annotated[MovesConfig, Doc("what leads to these")] = field(default_factory=MovesConfig)
     keep: Annotated[
         int,
         Ge(1),
@@ -99,7 +98,7 @@ class GreedyDp(Method):
 
     def __init__(self, context: Context, config: GreedyDpConfig) -> None:
         self._context, self._config, self._problem = context, config, context.problems[0]
-        self._moves = moves_of(self._problem, config.moves)
+        self._moves = moves_of(self._problem)
         start = context.start[0]
         self._mapping = (self._problem.space.initial if start is None else start).copy()
         self._rng = context.generator("greedy-dp 0")

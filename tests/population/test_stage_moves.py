@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hwsim.stages import Pipeline, fullness, heat
-from population.moves import Moves, MovesConfig
+from population.moves import Mix, Moves
 from population.stage_moves import relieve, stage_move
 
 
@@ -30,9 +30,7 @@ def test_a_move_changes_a_run_by_one_stage_and_stays_within_the_limits():
 @pytest.mark.slow
 def test_moves_reach_every_partition_of_a_short_chain():
     chain = Pipeline(np.ones(4), np.array([[0, 1, 2], [1, 2, 3]]))
-    moves = Moves(
-        np.full((4, 1), 3, np.int16), np.ones((4, 1), np.bool_), MovesConfig(extra=0.0), None, chain
-    )
+    moves = Moves(np.full((4, 1), 3, np.int16), np.ones((4, 1), np.bool_), Mix(extra=0.0), None, chain)
     rng, mapping = np.random.default_rng(1), np.zeros((4, 1), np.int16)
     seen = set()
     for _ in range(6_000):
@@ -45,7 +43,7 @@ def test_without_stages_nothing_of_them_is_drawn():
     counts, live = np.full((9, 2), 3, np.int16), np.ones((9, 2), np.bool_)
     start = np.zeros((9, 2), np.int16)
     drawn = [
-        Moves(counts, live, MovesConfig(staged=share)).propose(start, np.random.default_rng(5))
+        Moves(counts, live, Mix(staged=share)).propose(start, np.random.default_rng(5))
         for share in (0.0, 1.0)
     ]
     np.testing.assert_array_equal(*drawn)

@@ -23,6 +23,8 @@ from population.genome import (
 from population.operators import global_random, tournament
 from population.population import rank
 from population.variation import (
+    COLDEST,
+    HOTTEST,
     BoltzmannMutation,
     NetworkMutation,
     cross_boltzmann,
@@ -117,8 +119,8 @@ def test_a_mutated_chromosome_stays_a_policy_within_its_temperature_bounds(seed)
     genome, settings = random_boltzmann(COUNTS, 3, rng), BoltzmannMutation()
     for _ in range(20):
         genome = mutate_boltzmann(genome, COUNTS, LIVE, settings, rng)
-    assert (genome.temperature >= np.float32(settings.coldest)).all()
-    assert (genome.temperature <= np.float32(settings.hottest)).all()
+    assert (genome.temperature >= np.float32(COLDEST)).all()
+    assert (genome.temperature <= np.float32(HOTTEST)).all()
     out = boltzmann(genome.prior, genome.temperature, COUNTS)
     assert np.allclose(out.sum(-1), 1, atol=1e-5)
     assert not out[np.arange(3) >= COUNTS[..., None]].any()

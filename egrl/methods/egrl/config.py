@@ -59,11 +59,6 @@ class SacConfig:
             " after published settings of 0.2)"
         ),
     ] = 0.2
-    noise_clip: Annotated[
-        float,
-        Doc("largest size of that noise (Fujimoto et al. 2018)"),
-    ] = 0.5
-    clip_norm: Annotated[float, Doc("norm that the gradient of each network is cut to (own choice)")] = 10.0
     imitation: Annotated[
         float,
         Doc(
@@ -73,12 +68,11 @@ class SacConfig:
     ] = 10.0
 
     def __post_init__(self) -> None:
-        positive = ("actor_lr", "critic_lr", "reward_scale", "clip_norm")
+        positive = ("actor_lr", "critic_lr", "reward_scale")
         ranges = {
             **dict.fromkeys(positive, "> 0"),
             "alpha": ">= 0",
             "noise_sigma": ">= 0",
-            "noise_clip": ">= 0",
             "imitation": ">= 0",
         }
         for name, expected in ranges.items():

@@ -70,7 +70,7 @@ def decisions_of(context: Context, parts: Parts, evolution: EvolutionConfig | No
         problem.space.live,
         problem.space.most_choices,
         policy_fit.observation(problem).x.shape[1],
-        None if evolution is None else moves_of(problem, evolution.moves),
+        None if evolution is None else moves_of(problem),
         ranked,
     )
 

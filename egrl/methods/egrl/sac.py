@@ -42,6 +42,9 @@ from policies.network import NetworkConfig
 from policies.pyg import make_actor
 from policies.weight_vector import Weights, assign, flatten
 
+NOISE_CLIP, CLIP_NORM = 0.5, 10.0
+"""Largest size of the noise on actions (Fujimoto et al. 2018); the norm to which gradients are cut (own choice)."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -193,8 +196,8 @@ class Sac:
         """Actions [B, N, H] as noisy one-hots float32 [B, N, H*C]; unused rows and illegal choices are 0."""
         # Noise on an unused row would teach the critic that it matters.
         used = (action >= 0)[..., None] & legal_choices(self.task.num_choices, self.choices)
-        clip, sigma = self.config.noise_clip, np.float32(self.config.noise_sigma)
-        noise = np.clip(rng.standard_normal(used.shape, dtype=np.float32) * sigma, -clip, clip)
+        sigma = np.float32(self.config.noise_sigma)
+        noise = np.clip(rng.standard_normal(used.shape, dtype=np.float32) * sigma, -NOISE_CLIP, NOISE_CLIP)
         one_hot = action[..., None] == np.arange(self.choices)
         return self._tensor(((one_hot + noise) * used).astype(np.float32)).flatten(2)
 
@@ -219,5 +222,5 @@ class Sac:
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         # One outlier among the rewards would otherwise move all weights far.
-        nn.utils.clip_grad_norm_(net.parameters(), self.config.clip_norm)
+        nn.utils.clip_grad_norm_(net.parameters(), CLIP_NORM)
         optimizer.step()

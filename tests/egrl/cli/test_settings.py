@@ -83,9 +83,9 @@ def test_what_has_no_settings_says_so(capsys):
 
 
 def test_a_setting_of_the_other_learner_is_named_with_the_one_that_is_meant(tmp_path, capsys):
-    given = ["--set", "method.alpha=0.1", "--set", "method.sac.noise_clip=0.1"]
+    given = ["--set", "method.alpha=0.1", "--set", "method.sac.noise_sigma=0.1"]
     argv = ["run", "--workload", "alexnet", "--gens", "1", *given, "--out", str(tmp_path / "r")]
     assert main(argv) == 0
     err = capsys.readouterr().err
     assert "method.learner.sac.alpha=0.1 has no effect: method.learner.ranking.entropy is meant" in err
-    assert "method.learner.sac.noise_clip=0.1 has no effect: method.learner.ranking has what there is" in err
+    assert "method.learner.sac.noise_sigma=0.1 has no effect: method.learner.ranking has what there is" in err

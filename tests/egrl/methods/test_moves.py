@@ -7,14 +7,14 @@ import numpy as np
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from population import moves as shared
-from population.moves import KINDS, MovesConfig
+from population.moves import KINDS, Mix
 from workloads.load import load
 
 FLIPS = {**dict.fromkeys(KINDS, 0.0), "flip": 1.0, "extra": 0.0}
 
 
 def most_changed(problem: NnpiProblem, **settings: float) -> int:
-    moves, rng = shared.moves_of(problem, MovesConfig(**{**FLIPS, **settings})), np.random.default_rng(0)
+    moves, rng = shared.moves_of(problem, Mix(**{**FLIPS, **settings})), np.random.default_rng(0)
     mapping = problem.baseline.mapping
     return max(int((moves.propose(mapping, rng) != mapping).sum()) for _ in range(50))
 

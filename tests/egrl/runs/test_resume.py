@@ -224,7 +224,6 @@ def contents(run: Path) -> dict[str, bytes]:
     [
         ("chains = 1", "chains = 2", "method.chains: expected 1, with which the run was made, found 2;"),
         ("t0 = 0.005", "t0 = 0.03", "method.t0: expected 0.005, with which the run was made, found 0.03;"),
-        ("flip = 0.15", "flip = 0.1", "method.moves.flip: expected 0.15"),
         ('invalid = "repair"', 'invalid = "penalise"', "problem.invalid: expected 'repair'"),
         ('statistic = "median"', 'statistic = "minimum"', "evaluator.statistic: expected 'median'"),
         ("seed = 0", "seed = 1", "run.seed: expected 0, with which the run was made, found 1;"),

@@ -79,8 +79,9 @@ def test_the_actor_step_moves_the_actor_alone_and_every_weight_of_it():
     assert (flatten(sac.actor) != actor).mean() > 0.5
 
 
-def test_gradients_are_clipped_before_the_step_and_after_they_exist():
-    sac = learner(replace(SETTINGS, clip_norm=1e-6))
+def test_gradients_are_clipped_before_the_step_and_after_they_exist(monkeypatch):
+    monkeypatch.setattr("egrl.methods.egrl.sac.CLIP_NORM", 1e-6)
+    sac = learner()
     sac.update(batch(), np.random.default_rng(0))
     for net in (sac.actor, sac.critic):
         norm = torch.stack([p.grad.norm() for p in net.parameters() if p.grad is not None]).norm()
