@@ -356,7 +356,7 @@ def test_the_python_programs_of_the_readme_run(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_python_block_compiles(document):
     for program in blocks(document.read_text(encoding="utf-8"), "python"):
-        compile(program, document.name, "exec")
+        assert compile(program, document.name, "exec").co_code
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
