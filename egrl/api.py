@@ -88,6 +88,12 @@ def search(
         A Result: `.speedup` (over the baseline's mapping), `.mapping` (int16 [N, H]), `.names`,
         `.cost`, `.bound`, `.gap`, `.history`, `.summary`, `.folder`, `.problem`.
 
+    Example:
+        >>> import egrl
+        >>> result = egrl.search("alexnet", method="annealing", evals=200)
+        >>> result.names[0]
+        {'node': 'conv1', 'weight': 'sram', 'activation': 'llc'}
+
     Raises:
         InputError: an argument, a file or the run folder is wrong.
         RunFailure: the disk, a worker or the evaluator failed.

@@ -90,16 +90,22 @@ def _one_at_a_time(method: Callable[Concatenate[Search, _P], _T]) -> Callable[Co
 class Search:
     """A search turn by turn: `ask` for mappings, measure them, `tell` the results. In memory, or leaving a run folder.
 
-    >>> with Search("bert", method="ea", seed=0, out="measured") as search:
-    ...     while search.evaluations < 400:
-    ...         batch = search.ask(limit=400 - search.evaluations)
-    ...         search.tell(batch, [board(names) for names in batch.names])
-    ...     result = search.result()
+    Example:
+        >>> import egrl
+        >>> def board(names):  # measures a mapping: seconds
+        ...     return 1e-3 * (1 + sum(row.get("weight") == "dram" for row in names))
+        >>> with egrl.Search("alexnet", method="ea", seed=0) as search:
+        ...     while search.evaluations < 40:
+        ...         batch = search.ask(limit=40 - search.evaluations)
+        ...         search.tell(batch, [board(names) for names in batch.names])
+        ...     result = search.result()
+        >>> result.speedup >= 1.0
+        True
 
-    `Search(resume="measured")` continues from the folder's last checkpoint: batches without results at that time, and
-    those reported since, are asked for again. Where seconds are reported, the baseline is asked for first, which counts
-    as no evaluation: `tell` refuses seconds of another board. Several threads may use one search: its methods run one
-    at a time.
+    With `out="measured"`, `Search(resume="measured")` continues from the folder's last checkpoint: batches without
+    results at that time, and those reported since, are asked for again. Where seconds are reported, the baseline is
+    asked for first, which counts as no evaluation: `tell` refuses seconds of another board. Several threads may use one
+    search: its methods run one at a time.
 
     Attributes:
         problem: what is searched.

@@ -48,6 +48,11 @@ def load(name_or_file: str) -> Workload:
 
     Raises:
         InputError: neither a name nor a readable workload file; one line that says which and why.
+
+    Example:
+        >>> from workloads.load import load
+        >>> len(load("bert")), len(load("bert:layers=6"))
+        (376, 196)
     """
     name = canonical_name(name_or_file)
     if name is not None:

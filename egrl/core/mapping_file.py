@@ -62,6 +62,12 @@ def mapping_of(problem: Problem, names: Sequence[Any], where: str = "names") -> 
 
     InputError that begins with `where` if one is no object, a node, a head or a choice is none of the problem's, one
     stands twice, or a choice is missing.
+
+    Example:
+        >>> import egrl
+        >>> result = egrl.search("alexnet", method="annealing", evals=20)
+        >>> bool((egrl.mapping_of(result.problem, result.names) == result.mapping).all())
+        True
     """
     rows = [dict(row) if isinstance(row, Mapping) else row for row in names]
     return _mapping_of_rows(_numbered(rows, where), where, problem)

@@ -102,6 +102,12 @@ def explore(
         InputError: an argument or a file is wrong, or no point can be.
         RunFailure: the disk or a worker failed.
         KeyboardInterrupt: the user stopped it; what was solved is in the folder.
+
+    Example:
+        >>> import egrl
+        >>> found = egrl.explore("alexnet", vary="memories.sram.capacity_bytes=2MiB..4MiB", points=2)
+        >>> found.cost.shape  # of each network, at each point
+        (1, 2)
     """
     if executor not in EXECUTORS:
         raise InputError(f"--executor: {one_of(executor, EXECUTORS)}")

@@ -44,7 +44,15 @@ LEAST = 1e-12
 
 @dataclass(frozen=True)
 class AnnealingConfig:
-    """Settings of annealing."""
+    """Settings of annealing.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.annealing import AnnealingConfig
+        >>> result = egrl.search("alexnet", method=AnnealingConfig(t0=0.05), evals=60)
+        >>> result.speedup >= 1.0
+        True
+    """
 
     t0: Annotated[
         float, Gt(0), Le(1e3), Doc("first temperature, in units of log cost (half a log reward)")

@@ -49,7 +49,15 @@ from policies.weight_vector import Weights
 
 @dataclass(frozen=True)
 class EsConfig:
-    """Settings of ES."""
+    """Settings of ES.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.es import EsConfig
+        >>> result = egrl.search("alexnet", method=EsConfig(), evals=60)
+        >>> result.speedup >= 1.0
+        True
+    """
 
     pairs: Annotated[
         int,

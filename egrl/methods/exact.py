@@ -37,7 +37,15 @@ SOURCE = "exact"
 
 @dataclass(frozen=True)
 class ExactConfig:
-    """Settings of the solve."""
+    """Settings of the solve.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.exact import ExactConfig
+        >>> result = egrl.search("alexnet", method=ExactConfig(seconds=5.0), evals=2)
+        >>> result.speedup >= 1.0
+        True
+    """
 
     seconds: Annotated[
         float | None,

@@ -44,7 +44,15 @@ from population.moves import moves_of
 
 @dataclass(frozen=True)
 class GreedyDpConfig:
-    """Settings of greedy-DP."""
+    """Settings of greedy-DP.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.greedy_dp import GreedyDpConfig
+        >>> result = egrl.search("alexnet", method=GreedyDpConfig(neighbours=4), evals=60)
+        >>> result.speedup >= 1.0
+        True
+    """
 
     neighbours: Annotated[
         int,

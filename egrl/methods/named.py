@@ -69,7 +69,15 @@ class PortfolioConfig(PolicyConfig):
 
 @dataclass(frozen=True)
 class EgrlConfig(PortfolioConfig):
-    """Settings of EGRL."""
+    """Settings of EGRL.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.named import EgrlConfig
+        >>> result = egrl.search("alexnet", method=EgrlConfig(twin="off"), evals=60)
+        >>> result.speedup >= 1.0
+        True
+    """
 
     evolution: Annotated[EvolutionConfig, Doc("the population")] = field(default_factory=EvolutionConfig)
     learner: Annotated[LearnerConfig, Doc("the learner")] = field(default_factory=LearnerConfig)
@@ -81,14 +89,30 @@ class EgrlConfig(PortfolioConfig):
 
 @dataclass(frozen=True)
 class EaConfig(PortfolioConfig):
-    """Settings of EA."""
+    """Settings of EA.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.named import EaConfig
+        >>> result = egrl.search("alexnet", method=EaConfig(), evals=60)
+        >>> result.speedup >= 1.0
+        True
+    """
 
     evolution: Annotated[EvolutionConfig, Doc("the population")] = field(default_factory=EvolutionConfig)
 
 
 @dataclass(frozen=True)
 class PgConfig(PortfolioConfig):
-    """Settings of PG."""
+    """Settings of PG.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.named import PgConfig
+        >>> result = egrl.search("alexnet", method=PgConfig(), evals=60)
+        >>> result.speedup >= 1.0
+        True
+    """
 
     learner: Annotated[LearnerConfig, Doc("the learner")] = field(
         default_factory=lambda: LearnerConfig(

@@ -14,7 +14,15 @@ from hwsim.mappings import sample_uniformly
 
 @dataclass(frozen=True)
 class RandomConfig:
-    """No settings."""
+    """No settings.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.random import RandomConfig
+        >>> result = egrl.search("alexnet", method=RandomConfig(), evals=60)
+        >>> result.speedup >= 1.0
+        True
+    """
 
 
 class RandomSearch(Method):

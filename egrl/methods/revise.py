@@ -54,7 +54,15 @@ REVISED = "revised"
 
 @dataclass(frozen=True)
 class ReviseMethodConfig:
-    """Settings of revising alone."""
+    """Settings of revising alone.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.revise import ReviseMethodConfig
+        >>> result = egrl.search("alexnet", method=ReviseMethodConfig(), evals=3, problem="mmap")
+        >>> result.speedup >= 1.0
+        True
+    """
 
     start: Annotated[
         Literal["greedy", "heuristic", "nothing"],

@@ -229,7 +229,15 @@ def _distinct(mapping: Mapping16) -> tuple[Mapping16, NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class PpoConfig:
-    """Settings of the method."""
+    """Settings of the method.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.ppo.learner import PpoConfig
+        >>> result = egrl.search("resnet18", method=PpoConfig(rollouts=4), evals=20, problem="mcm")
+        >>> result.speedup >= 1.0
+        True
+    """
 
     rollouts: Annotated[
         int,

@@ -49,7 +49,15 @@ def _between(first: float, last: float, done: float) -> float:
 
 @dataclass(frozen=True)
 class RankConfig:
-    """Settings of rank."""
+    """Settings of rank.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.rank.config import RankConfig
+        >>> result = egrl.search("alexnet", method=RankConfig(samples=4), evals=60)
+        >>> result.speedup >= 1.0
+        True
+    """
 
     network: Annotated[NetworkConfig, Doc("what ranks; any network that `egrl` takes")] = field(
         default_factory=lambda: NetworkConfig(name=CONTEXT, width=48)

@@ -46,7 +46,15 @@ HOT = (2e-3, 5e-3, 1e-3)
 
 @dataclass(frozen=True)
 class TwinConfig:
-    """Settings of the twin."""
+    """Settings of the twin.
+
+    Example:
+        >>> import egrl
+        >>> from egrl.methods.twin.proposer import TwinConfig
+        >>> result = egrl.search("alexnet", method=TwinConfig(batch=4), evals=20)
+        >>> result.speedup >= 1.0
+        True
+    """
 
     batch: Annotated[int, Ge(3), Doc("mappings per batch")] = 8
     first: Annotated[
