@@ -101,6 +101,7 @@ def test_every_arm_searches_for_as_long_as_it_is_told_to_and_never_gets_worse(ar
     assert 1 <= found["best"]["25"] <= found["best"]["50"] or arm == "annealing"
 
 
+@pytest.mark.exhaustive
 def test_what_no_setting_takes_out_is_taken_out_and_put_back():
     begin = placing.Begin("hand")
     before = placing.run("vgg16", "egrl", 0, 100, begin)["best"]

@@ -129,6 +129,7 @@ def test_another_copy_of_the_sources_compiles_nothing_and_nothing_lies_beside_th
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_copy_of_the_package_in_another_folder_compiles_nothing(tmp_path, cache):
     """Two processes, each with its own copy of `hwsim` and `workloads`."""
     program = (

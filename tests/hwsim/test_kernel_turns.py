@@ -95,6 +95,7 @@ def test_each_turn_ends_when_its_kernel_is_kept_or_cannot_be_compiled(tmp_path, 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_of_processes_that_begin_at_once_one_compiles_each_kernel_and_what_fails_stops_nobody(tmp_path):
     (tmp_path / "kernels.py").write_text(KERNELS)
     times = tmp_path / "times"
