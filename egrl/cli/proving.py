@@ -311,7 +311,8 @@ def certificate_text(report: dict[str, Any], about: About) -> str:
         gap = (
             f"{reward_up(report['reward_gap'])}: the best known has {best['reward'] / bound:.1%} of the bound"
         )
-    reached = f"{best['reward']:.4f} ({best['source']}), {compared(best['speedup'], about.baseline_name, about.unit)}"
+    speedup = compared(best["speedup"], short_baseline_text(about), about.unit)
+    reached = f"{best['reward']:.4f} ({best['source']}), {speedup}"
     return _lines(
         report, f"no mapping has a reward above {reward_up(bound)}", reached, [f"  gap         {gap}"]
     )

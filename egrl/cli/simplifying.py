@@ -210,6 +210,7 @@ def confirm(
     """
     from egrl.runs import progress
     from egrl.runs.contest import contest, unlike
+    from egrl.runs.text import short_baseline_text
 
     runs = [path for path in mappings if Path(path).is_dir()]
     named = {"--workload": workload, "--mapping": None, "--problem": problem, "--chip": chip}
@@ -221,7 +222,7 @@ def confirm(
         different = unlike(every)
         with progress.note_if_slow("measuring the mappings in turn", as_json):
             measured = contest(boards, [every[at] for at in different], requests, _known(past, boards))
-    names = [subject.about.baseline_name, *mappings]
+    names = [short_baseline_text(subject.about), *mappings]
     document = _document(subject, [names[at] for at in different], [every[at] for at in different], measured)
     own = [names[at] for at in range(len(every)) if at not in different]
     document["equal"] = own

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from egrl.runs.export import PackedMemory, allocate
-from egrl.runs.text import cost_text
+from egrl.runs.text import cost_text, short_baseline_text
 from hwsim.capabilities import HasLifetimes, HasOccupancy, explainer
 from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem
@@ -24,7 +24,7 @@ MOST_PARTS = 40
 
 def gained(problem: Problem, best: Mapping16) -> list[Section]:
     """Where the cost went: by what bounds the ops, or by chips and links; then what moved, where choices are places."""
-    before, over = problem.baseline.mapping, problem.about.baseline_name
+    before, over = problem.baseline.mapping, short_baseline_text(problem.about)
     found: list[Section] = []
     if explain := explainer(problem, OpTimes):
         explained = explain(before), explain(best)
@@ -38,7 +38,7 @@ def gained(problem: Problem, best: Mapping16) -> list[Section]:
 
 def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -> Table:
     """Gain and loss of ops, by what happened to their own tensors; the rows add up to the difference."""
-    over = problem.about.baseline_name
+    over = short_baseline_text(problem.about)
     groups: dict[tuple[str, ...], list[int]] = {}
     for n in range(len(best)):
         groups.setdefault(_moved(problem, n, best), []).append(n)
@@ -190,14 +190,15 @@ def _moves(problem: Problem, best: Mapping16) -> Table:
     order = sorted(count, key=lambda key: -size[key])
     rows: list[list[Cell]] = [[*key, count[key], size[key]] for key in order]
     live = int(space.live.sum())
-    says = f"{sum(count.values()):,} of {live:,} tensors lie elsewhere than {problem.about.baseline_name} puts them."
+    baseline = short_baseline_text(problem.about)
+    says = f"{sum(count.values()):,} of {live:,} tensors lie elsewhere than {baseline} puts them."
     columns = [("tensors", ""), ("from", ""), ("to", ""), ("how many", ""), ("bytes", "B")]
     return Table("What moved", says, columns, rows)
 
 
 def nodes(problem: Problem, best: Mapping16) -> Table:
     """One row per node: its choices before and after; with an explanation its bytes, its time and what bounds it."""
-    space, before, over = problem.space, problem.baseline.mapping, problem.about.baseline_name
+    space, before, over = problem.space, problem.baseline.mapping, short_baseline_text(problem.about)
     ops = problem.about.step == "op" or explainer(problem, Partition) is not None
     columns = [("#", ""), ("op" if ops else "node", "")]
     for head in space.heads:
@@ -229,7 +230,7 @@ ALIGN_BYTES, SECONDS, SEED = 64, 1.0, 0
 
 def memory(problem: Problem, best: Mapping16) -> list[Section]:
     """Maps of the memories where tensors have lifetimes; else what memories hold, where the problem can say that."""
-    mappings = {problem.about.baseline_name: problem.baseline.mapping, BEST: best}
+    mappings = {short_baseline_text(problem.about): problem.baseline.mapping, BEST: best}
     if isinstance(problem, HasLifetimes):
         maps = [each for label, mapping in mappings.items() for each in _maps(problem, label, mapping)]
         names = [name for name, _ in reversed(list(problem.memories()))]

@@ -30,6 +30,7 @@ from egrl.runs.text import (
     counted,
     distance,
     rule_text,
+    short_baseline_text,
     unconfirmed_text,
     verdict,
 )
@@ -241,7 +242,7 @@ def glossary(about: About, sections: Sequence[Section], rule: str, given: bool) 
         for word, meaning in MEANINGS.items()
         if all(part in said or f"{part}s" in said for part in word.split())
     ]
-    name = f"{about.baseline_name}, the baseline" if about.stands_for else about.baseline_name
+    name = short_baseline_text(about)
     return Table(
         TITLE,
         "",
@@ -291,7 +292,7 @@ def fewest(problem: Problem, best: Mapping16) -> list[Section]:
 
 
 def _curve(found: Simplified) -> Lines:
-    front, over = found.front, found.problem.about.baseline_name
+    front, over = found.front, short_baseline_text(found.problem.about)
     steps = sorted({front.fewest(share) for share in SHARES} - {0})
     said = "; ".join(
         f"{counted(int(front.changes[at]), 'change')}: {percent(float(front.kept[at]))} of the gain"
@@ -447,6 +448,6 @@ def show_mapping(problem: Problem, mapping: Mapping16) -> Shown:
         found += problem.sections(mapping)
     found += [*memory(problem, mapping), nodes(problem, mapping)]
     changed = int((mapping != problem.baseline.mapping)[space.live].sum())
-    what = f"{about.workload} on {about.chip}: a mapping beside {about.baseline_name}"
-    sentence = f"{changed:,} of {int(space.live.sum()):,} decisions differ from {about.baseline_name}."
+    what = f"{about.workload} on {about.chip}: a mapping beside {short_baseline_text(about)}"
+    sentence = f"{changed:,} of {int(space.live.sum()):,} decisions differ from {short_baseline_text(about)}."
     return Shown(render.page(what, about.workload, sentence, found), what)

@@ -15,7 +15,7 @@ from egrl.methods.twin.inference import Beliefs, fit
 from egrl.report.explaining import TWIN
 from egrl.runs.past_run import Evaluations, PastRun, course_of
 from egrl.runs.summary import members_text, versions
-from egrl.runs.text import about_of, counted
+from egrl.runs.text import about_of, counted, short_baseline_text
 from hwsim.capabilities import HasModel
 from hwsim.family import Family, HasFamily
 from hwsim.problem import Floats, Mapping16
@@ -79,7 +79,7 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
         if bound is not None:
             most = run.summary["baseline"]["cost"] / bound
             levels["bound"] = min(most, levels.get("bound", most))
-    baseline_name = about_of(runs[0].summary).baseline_name
+    baseline_name = short_baseline_text(about_of(runs[0].summary))
     levels[baseline_name] = 1.0
     says = (
         "The best speedup so far. No mapping can be above the bound."

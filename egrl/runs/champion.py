@@ -15,6 +15,7 @@ from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.confirming import contenders
 from egrl.measure.records import digest
 from egrl.runs.naming import Named, choose
+from egrl.runs.text import short_baseline_text
 from hwsim.capabilities import HasRace
 from hwsim.fewest import evaluations, front
 from hwsim.nearest import EQUAL, nearest, unsuitable
@@ -104,7 +105,7 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
     state.champions[0] = best
     fastest = min(racers, key=costs.__getitem__)
     again = (
-        f"measured again in turn with {problem.about.baseline_name}: {best.speedup:.4f}x (the search had"
+        f"measured again in turn with {short_baseline_text(problem.about)}: {best.speedup:.4f}x (the search had"
         f" {champion.speedup:.4f}x)"
     )
     remembered = problem.race.remember(racers[fastest], costs[fastest])
