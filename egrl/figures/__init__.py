@@ -41,7 +41,7 @@ FIGURES: dict[str, tuple[str, str]] = {
         "egrl.figures.mappings:draw_umap",
     ),
     "utilisation": (
-        "what memories hold over time, or chips of a module do, baseline and best",
+        "what memories hold over time and what limits ops, or what chips of a module do, baseline and best",
         "egrl.figures.mappings:draw_utilisation",
     ),
     "layout": (

@@ -308,7 +308,7 @@ def draw_utilisation(runs: Sequence[PastRun]) -> Drawing:
     How full each memory is over the time of an inference: the baseline (the compiler's mapping, say) at the left, the
     best at the right. A weight is there all along, an activation from its op to its last consumer. No valid map
     crosses the dashed line. Nearly empty memories have a scale of their own. Fragmentation and prefetched data are
-    not shown.
+    not shown. The strip below says what limits the op that runs, if the problem explains its ops.
 
     Of a network split over a module's chips it is the figure `partition`.
 
