@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.loop import rules_of
+from egrl.core.from_rules import rules_of
 from egrl.methods import policy_fit
 from egrl.methods.players import Policies
 from hwsim.capabilities import HasPlacer

@@ -11,11 +11,12 @@ import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from egrl.core import atomic, loop
 from egrl.core.archive import Archive
-from egrl.core.loop import FromRules, SearchState
+from egrl.core.from_rules import FromRules
+from egrl.core.loop import SearchState
 from egrl.core.method import Context, Costs, Method, ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.measure import local
@@ -139,9 +140,8 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         costs=Costs(bool(options.evaluator) or problem.about.measured),
     )
     build = partial(definition.build, config=resolved.method)
-    return Run(
-        resolved, cast(Method, FromRules(context, build)) if len(context.rules) else build(context), context
-    )
+    method = FromRules(context, build) if len(context.rules) else build(context)
+    return Run(resolved, method, context)
 
 
 def reopen(

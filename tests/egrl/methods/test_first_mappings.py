@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from egrl.core.loop import rules_of
+from egrl.core.from_rules import rules_of
 from egrl.methods import placed
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
