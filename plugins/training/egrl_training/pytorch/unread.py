@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
+from egrl_training.pytorch.counted import plain_of
 from egrl_training.pytorch.exchanged import buckets, check_known, exchanging
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.reached import attributes_of, modules_of
@@ -41,7 +41,7 @@ class Resident:
         """
         check_known(self.functions(), is_whole)
         there = {_storage(each) for _, each in held(*self.functions())}
-        self._read |= there & {_storage(part) for each in given for part in _plain(each)}
+        self._read |= there & {_storage(part) for each in given for part in plain_of(each)}
 
     def unread(self, device: torch.device) -> dict[str, torch.Tensor]:
         """By name, what lies on a device and no graph has read; each storage once.
@@ -68,14 +68,14 @@ def held(*functions: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The names and parts of all tensors of the modules that functions lead to: parameters, buffers, attributes."""
     for module in modules_of(*functions):
         for name, tensor in (*module.named_parameters(), *module.named_buffers(), *attributes_of(module)):
-            yield from ((name, part) for part in _plain(tensor))
+            yield from ((name, part) for part in plain_of(tensor))
 
 
 def held_bytes(function: Any, inputs: Any) -> int:
     """Bytes of what the modules of a function hold and of its inputs; each storage once."""
     tensors = [
         *(tensor for _, tensor in held(function)),
-        *(p for each in tree_leaves(inputs) for p in _plain(each)),
+        *(p for each in tree_leaves(inputs) for p in plain_of(each)),
     ]
     return sum({_storage(tensor): int(tensor.untyped_storage().nbytes()) for tensor in tensors}.values())
 
@@ -104,17 +104,6 @@ def _named(found: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]
             own = f"{name} ({number})"
         named[own] = tensor
     return named
-
-
-def _plain(given: Any) -> Iterator[torch.Tensor]:
-    """The tensors with a storage that a tensor consists of; none of what is sparse, or no tensor."""
-    if not isinstance(given, torch.Tensor):
-        return
-    if is_traceable_wrapper_subclass(given):
-        for name in given.__tensor_flatten__()[0]:
-            yield from _plain(getattr(given, name))
-    elif given.layout is torch.strided and not torch.nn.parameter.is_lazy(given):
-        yield given
 
 
 def _is_on(tensor: torch.Tensor, device: torch.device) -> bool:
