@@ -14,6 +14,7 @@ import torch
 from benchmarks.training_fits import NETWORKS, bare, measured, network, said
 from click.testing import CliRunner
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 import egrl_training
@@ -447,3 +448,16 @@ def test_a_step_without_a_loss_or_a_plan_is_one_line_with_the_reason(returned: A
     with pytest.raises(InputError, match=said) as caught:
         egrl_training.fits(lambda x: returned(x @ weight), [x], "2 MiB", rates=RATES, name="loss")
     assert "\n" not in str(caught.value)
+
+
+def test_a_step_whose_checkpoint_draws_random_numbers_has_an_answer() -> None:
+    layer = nn.Linear(WIDTH, WIDTH)
+
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(layer(x).relu(), 0.5)
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(dropped, x, use_reentrant=False).square().mean()
+
+    answer = egrl_training.fits(loss, [torch.randn(ROWS, WIDTH)], "1 GiB", rates=RATES, optimizer="none")
+    assert answer.rows[THEIRS].peak_bytes <= answer.rows[ALL].peak_bytes

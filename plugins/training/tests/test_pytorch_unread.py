@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -215,24 +215,6 @@ def test_a_step_file_has_it_as_parameters_that_no_op_reads(tmp_path):
     assert [(value.name, value.size_bytes) for value in load_training(str(out)).unread] == [
         ("pooler.weight", 3600)
     ]
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """A group of one process."""
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
-
-
-@pytest.mark.usefixtures("alone")
-def test_gradients_that_are_exchanged_lie_in_buckets_too():
-    """What `DistributedDataParallel` says of its buckets is what its step has more."""
-    model, x = Net("frozen weight"), torch.randn(ROWS, WIDTH)
-    exchanged = nn.parallel.DistributedDataParallel(model)
-    buckets = [int(size) for size in exchanged._get_ddp_logging_data()["bucket_sizes"].split(",")]
-    assert sum(buckets) == sum(parameter.nbytes for parameter in model.layer.parameters())
-    assert planned(exchanged, x) - planned(model, x) == sum(buckets)
 
 
 @pytest.mark.parametrize("as_module", [True, False])

@@ -36,6 +36,8 @@ HOST_BACKEND = "aot_eager"
 """The one with which values may be kept on the host: inductor orders ops anew, and copies with them."""
 CUT_BY_PYTORCH = "a graph is not planned, but cut as PyTorch does by itself: "
 """What a line about such a graph says before the reason."""
+CUT_FOR_DDP = "DDPOptimizer"
+"""In the reason why a part of a graph ends that PyTorch cut for `DistributedDataParallel`."""
 BOTH = (
     "both passes change a tensor of shape {shape}, and the backward pass of a function reads it: right is one backward"
     " pass directly after each forward pass; a further one reads what its forward pass left, not what is there then"
@@ -135,13 +137,13 @@ class PlannedBackend:
         name: str,
         dynamic: bool | None,
         say: Callable[[str], object] = log.warning,
-        begins: Callable[[bool, Sequence[Any]], object] = lambda ends_early, given: None,
+        begins: Callable[[bool, Sequence[Any], bool], object] = lambda ends_early, given, is_whole: None,
         counted: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda compiled: compiled,
     ) -> None:
         """`backend` is the name of one of `BACKENDS`; `say` gets a line about each graph that is not planned.
 
         `begins` is told of each graph, before it is planned, whether it ends before its function does, so that others
-        follow, and what it is given.
+        follow, what it is given, and whether PyTorch gave it as it was, or a part.
         `counted` makes of a compiled graph what runs in its place.
 
         InputError if the backend is another.
@@ -170,7 +172,8 @@ class PlannedBackend:
         self.called = True
         reason = getattr(gm, "compile_subgraph_reason", None)
         given = (*inputs, *gm.parameters(), *gm.buffers())
-        self._begins(reason is not None and bool(reason.graph_break), given)
+        is_whole = reason is None or CUT_FOR_DDP not in reason.reason
+        self._begins(reason is not None and bool(reason.graph_break), given, is_whole)
         if self._backend == "aot_eager":
             from torch._dynamo.backends.common import aot_autograd
             from torch._dynamo.backends.debugging import boxed_nop

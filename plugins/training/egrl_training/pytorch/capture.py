@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback
+from torch.nn.parallel import DistributedDataParallel
 
 from egrl_training.pytorch import step_file
 from egrl_training.pytorch.backend import CUT_BY_PYTORCH, PlannedBackend
+from egrl_training.pytorch.exchanged import check_known
 from egrl_training.pytorch.fusion import fused
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.partition import Cut
@@ -47,6 +49,13 @@ def capture_joint(
     """
 
     resident = Resident(function)
+    named = name or getattr(function, "__qualname__", type(function).__name__)
+    try:
+        check_known([function])
+    except InputError as error:
+        raise InputError(f"{named}: {error}") from None
+    if isinstance(function, DistributedDataParallel):
+        function = function.module  # what it does itself, PyTorch does not compile
 
     def planner(joint: JointGraph) -> Cut:
         raise _CapturedError(with_unread(joint, resident.unread(main_device(joint.ops))))
@@ -57,14 +66,13 @@ def capture_joint(
     def has_no_backward_pass(compiled: Any) -> Any:
         raise _CapturedError
 
-    named = name or getattr(function, "__qualname__", type(function).__name__)
     planned = PlannedBackend(
         backend,
         planner,
         named,
         False,
         refuse,
-        lambda ends_early, given: resident.reads(given),
+        lambda ends_early, given, is_whole: resident.reads(given),
         has_no_backward_pass,
     )
     torch._dynamo.reset()

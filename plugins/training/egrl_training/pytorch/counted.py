@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from egrl_training.pytorch.peak import given_bytes
@@ -29,7 +29,7 @@ class Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         before, kwargs = self.now, kwargs or {}
         result = self.run(func, args, kwargs)
-        for tensor in tensors_of(result):
+        for tensor in (part for each in tensors_of(result) for part in plain_of(each)):
             self._add(tensor.untyped_storage(), tensor.device)
         self.most = max(self.most, self.now, before + self.within_bytes(func, args, kwargs, result))
         return result
@@ -44,7 +44,7 @@ class Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def ignore(self, tensors: Iterable[Any]) -> None:
         """Never count these."""
-        for tensor in tensors_of(tensors):
+        for tensor in (part for each in tensors_of(tensors) for part in plain_of(each)):
             self._known.add(tensor.untyped_storage())
 
     def _add(self, storage: torch.UntypedStorage, device: torch.device) -> None:
@@ -61,3 +61,14 @@ class Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def tensors_of(tree: Any) -> list[torch.Tensor]:
     """The tensors of a tree of lists, tuples and dictionaries."""
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def plain_of(given: Any) -> Iterator[torch.Tensor]:
+    """The tensors with a storage that a tensor consists of; none of what is sparse, or no tensor."""
+    if not isinstance(given, torch.Tensor):
+        return
+    if is_traceable_wrapper_subclass(given):
+        for name in given.__tensor_flatten__()[0]:
+            yield from plain_of(getattr(given, name))
+    elif given.layout is torch.strided and not torch.nn.parameter.is_lazy(given):
+        yield given

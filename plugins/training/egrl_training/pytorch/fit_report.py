@@ -106,8 +106,9 @@ class Fit:
         lines = [self.sentence, "", *_table(self), ""]
         if self.optimizer.name != NONE:
             state, step = size_text(self.optimizer.state), size_text(self.optimizer.step)
+            remark = f", {self.optimizer.remark}" if self.optimizer.remark else ""
             lines.append(
-                f"The optimizer ({self.optimizer.name}): {state} of state; its step takes {step} beside."
+                f"The optimizer ({self.optimizer.name}): {state} of state; its step takes {step} beside{remark}."
             )
         else:
             lines.append("No optimizer is counted.")

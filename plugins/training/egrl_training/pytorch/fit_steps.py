@@ -21,6 +21,7 @@ from egrl_training.pytorch.asked import SCALAR_BYTES
 from egrl_training.pytorch.capture import capture_joint
 from egrl_training.pytorch.compiled import Memory, UnreadableCodeError, memory_of
 from egrl_training.pytorch.estimates import Rates, estimated, taken_bytes
+from egrl_training.pytorch.exchanged import twice_bytes
 from egrl_training.pytorch.fusion import fused
 from egrl_training.pytorch.joint import JointGraph
 from egrl_training.pytorch.no_data import batch_of, with_batch
@@ -46,6 +47,7 @@ class FitStep:
         optimizer: what the optimizer takes.
         kept_by_pytorch: says what PyTorch itself keeps, by names of values.
         compiled: under inductor, what a step takes that keeps the values called so, without the optimizer's state.
+        twice_bytes: of gradients that are in memory once while the optimizer steps, as in buckets, not beside them.
     """
 
     joint: JointGraph
@@ -53,6 +55,7 @@ class FitStep:
     optimizer: OptimizerBytes
     kept_by_pytorch: Callable[[], frozenset[str]]
     compiled: Callable[[frozenset[str]], Memory] | None = None
+    twice_bytes: int = 0
 
     @property
     def everything(self) -> Plan:
@@ -64,7 +67,7 @@ class FitStep:
         """Bytes while the optimizer steps, when nothing that was kept is left."""
         t = self.tables
         results = t.size_bytes[t.is_gradient | t.is_output].sum()
-        return int(t.fixed_bytes + results) + self.optimizer.step
+        return int(t.fixed_bytes + results) + self.optimizer.step - self.twice_bytes
 
     def theirs(self) -> Plan:
         """The plan int16 [N] of PyTorch itself."""
@@ -156,7 +159,7 @@ class FitSteps:
             compiled = functools.cache(functools.partial(_compiled, joint))
             joint = _fused(joint)
         tables = build_tables(joint.step, optimizer.state + SCALAR_BYTES)
-        return FitStep(joint, tables, optimizer, theirs, compiled)
+        return FitStep(joint, tables, optimizer, theirs, compiled, twice_bytes(self._function))
 
 
 @contextlib.contextmanager

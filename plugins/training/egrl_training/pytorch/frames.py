@@ -34,6 +34,8 @@ def is_part(functions: Iterable[Any]) -> bool:
 
 def _codes(function: Any) -> Iterator[CodeType]:
     """The code that runs first when a function or module is called, and what it wraps; none where that is not known."""
+    if isinstance(function, torch.nn.parallel.DistributedDataParallel):
+        yield from _codes(function.module)  # all that it does itself is to exchange
     if isinstance(function, torch.nn.Module):
         function = vars(function).get("forward", type(function).forward)
     while function is not None:

@@ -254,7 +254,7 @@ class _Planner:
         open_runs: OpenRuns,
     ) -> None:
         self._limit, self._given, self._backend, self._report = limit, given, backend, report
-        self._several, self._ends_early, self._broken = False, False, False
+        self._name, self._several, self._ends_early, self._broken = "", False, False, False
         self._open, self._planned_now = open_runs, list[Graph]()
         self.resident = Resident()
         """What the compiled functions hold, to which this is told."""
@@ -263,12 +263,16 @@ class _Planner:
 
     def backend(self, name: str, dynamic: bool) -> PlannedBackend:
         """What cuts the graphs of a function called `name` as they are planned here."""
-        say = self._report.say
+        say, self._name = self._report.say, name
         return PlannedBackend(self._backend, self, name, dynamic, say, self._begins, self._counted)
 
-    def _begins(self, ends_early: bool, given: Sequence[Any]) -> None:
-        """Whether the next graph ends before its function does, which has several then, and what it is given."""
-        self.resident.reads(given)
+    def _begins(self, ends_early: bool, given: Sequence[Any], is_whole: bool) -> None:
+        """Whether the next graph ends before its function does, which has several then, what it is given, and whether
+        it is one as PyTorch traced it. MemoryLimitError if what the step takes cannot be known."""
+        try:
+            self.resident.reads(given, is_whole)
+        except InputError as error:
+            raise MemoryLimitError(f"{self._name}: {error}") from None
         self._ends_early = ends_early
         self._several |= ends_early
         self._broken |= ends_early or is_part(self.resident.functions())

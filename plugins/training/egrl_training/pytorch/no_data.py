@@ -23,12 +23,13 @@ from workloads.errors import InputError
 
 
 @contextlib.contextmanager
-def without_data() -> Iterator[None]:
-    """New tensors have no data."""
+def without_data(tables: bool = False) -> Iterator[None]:
+    """New tensors have no data; with `tables` they meet others that have."""
     # `Module.to` swaps what has no data, and refuses tensors with weak references, which each parameter without data
     # has: of its own making, to nothing that a swap could harm
     unseen = SimpleNamespace(getweakrefs=lambda tensor: [])
-    with FakeTensorMode(), mock.patch.object(torch.utils, "weakref", unseen):
+    mode = FakeTensorMode(allow_non_fake_inputs=tables)
+    with mode, mock.patch.object(torch.utils, "weakref", unseen):
         yield
 
 

@@ -10,6 +10,7 @@ import io
 
 from torch import fx
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext, detect_fake_mode, tracing
 
 from egrl_training.pytorch.joint import JointGraph
 
@@ -21,10 +22,13 @@ def kept_by_pytorch(joint: JointGraph) -> set[int]:
     graph.output(returned)
     given = list(graph.find_nodes(op="placeholder"))
     roles = [value.role for value in joint.step.values if value.role in ("parameter", "input")]
-    with contextlib.redirect_stdout(io.StringIO()):
+    values = [node.meta.get("val") for node in given]
+    # draws that a checkpoint repeats get a state of their own, made in the mode that the graph was traced in
+    traced = tracing(TracingContext(detect_fake_mode(values)))
+    with contextlib.redirect_stdout(io.StringIO()), traced:
         forward, _ = min_cut_rematerialization_partition(
             fx.GraphModule(joint.module, graph),
-            [node.meta.get("val") for node in given],
+            values,
             num_fwd_outputs=joint.forward_outputs,
             static_lifetime_input_indices=[n for n, role in enumerate(roles) if role == "parameter"],
         )

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
+from egrl_training.pytorch.counted import plain_of
+from egrl_training.pytorch.exchanged import buckets, check_known, exchanging
 from egrl_training.pytorch.joint import JointGraph
-from egrl_training.pytorch.no_data import without_data
 from egrl_training.pytorch.reached import attributes_of, modules_of
 from egrl_training.steps.step import OWNER, Value
 
@@ -35,10 +35,13 @@ class Resident:
         """Another function or module that is compiled to the same graphs; a module is not kept alive."""
         self._functions.append(weakref.ref(function) if isinstance(function, torch.nn.Module) else function)
 
-    def reads(self, given: Iterable[Any]) -> None:
-        """A graph is given these, of which tensors count."""
+    def reads(self, given: Iterable[Any], is_whole: bool = True) -> None:
+        """A graph is given these, of which tensors count. InputError if what the step takes cannot be known
+        (`check_known`).
+        """
+        check_known(self.functions(), is_whole)
         there = {_storage(each) for _, each in held(*self.functions())}
-        self._read |= there & {_storage(part) for each in given for part in _plain(each)}
+        self._read |= there & {_storage(part) for each in given for part in plain_of(each)}
 
     def unread(self, device: torch.device) -> dict[str, torch.Tensor]:
         """By name, what lies on a device and no graph has read; each storage once.
@@ -46,7 +49,8 @@ class Resident:
         Of several functions those are looked at of which something is read: each has a graph of its own otherwise.
         """
         functions = self.functions()
-        all_held = [[*held(each), *_buckets(each)] for each in functions]
+        exchanged = exchanging(functions)
+        all_held = [[*held(each), *buckets(each, exchanged)] for each in functions]
         known = [each for each in all_held if any(_storage(tensor) in self._read for _, tensor in each)]
         found: dict[int, tuple[str, torch.Tensor]] = {}
         for name, tensor in (pair for each in known or all_held[:1] for pair in each):
@@ -64,14 +68,14 @@ def held(*functions: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The names and parts of all tensors of the modules that functions lead to: parameters, buffers, attributes."""
     for module in modules_of(*functions):
         for name, tensor in (*module.named_parameters(), *module.named_buffers(), *attributes_of(module)):
-            yield from ((name, part) for part in _plain(tensor))
+            yield from ((name, part) for part in plain_of(tensor))
 
 
 def held_bytes(function: Any, inputs: Any) -> int:
     """Bytes of what the modules of a function hold and of its inputs; each storage once."""
     tensors = [
         *(tensor for _, tensor in held(function)),
-        *(p for each in tree_leaves(inputs) for p in _plain(each)),
+        *(p for each in tree_leaves(inputs) for p in plain_of(each)),
     ]
     return sum({_storage(tensor): int(tensor.untyped_storage().nbytes()) for tensor in tensors}.values())
 
@@ -90,22 +94,6 @@ def with_unread(joint: JointGraph, unread: Mapping[str, torch.Tensor]) -> JointG
     return replace(joint, step=replace(joint.step, values=tuple(values)), values=tuple(nodes))
 
 
-def _buckets(function: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """What `DistributedDataParallel` holds beside gradients: another copy of them, to be exchanged."""
-    for each in (part for module in modules_of(function) for part in module.modules()):
-        if isinstance(each, torch.nn.parallel.DistributedDataParallel):
-            trained = [parameter for parameter in each.parameters() if parameter.requires_grad]
-            for device in {parameter.device for parameter in trained}:
-                size = sum(parameter.nbytes for parameter in trained if parameter.device == device)
-                yield "buckets of gradients", _like_bytes(size, device)
-
-
-def _like_bytes(size: int, device: torch.device) -> torch.Tensor:
-    """A tensor of so many bytes that is said to lie on a device, and has no data."""
-    with without_data():
-        return torch.empty(size, dtype=torch.uint8, device=device)
-
-
 def _named(found: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """By names that differ; those of several modules may be equal."""
     named: dict[str, torch.Tensor] = {}
@@ -116,17 +104,6 @@ def _named(found: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]
             own = f"{name} ({number})"
         named[own] = tensor
     return named
-
-
-def _plain(given: Any) -> Iterator[torch.Tensor]:
-    """The tensors with a storage that a tensor consists of; none of what is sparse, or no tensor."""
-    if not isinstance(given, torch.Tensor):
-        return
-    if is_traceable_wrapper_subclass(given):
-        for name in given.__tensor_flatten__()[0]:
-            yield from _plain(getattr(given, name))
-    elif given.layout is torch.strided and not torch.nn.parameter.is_lazy(given):
-        yield given
 
 
 def _is_on(tensor: torch.Tensor, device: torch.device) -> bool:
