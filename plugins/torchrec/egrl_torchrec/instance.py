@@ -163,7 +163,7 @@ class Instance:
         """The instance without options that another of the table covers, and the numbers that those left have here."""
         kept = []
         for options in self.tables:
-            least = sorted(range(len(options)), key=lambda number, options=options: options[number].total)
+            least = np.argsort([option.total for option in options], kind="stable").tolist()
             left: list[int] = []
             for number in least:
                 if not any(options[other].covers(options[number]) for other in left):
