@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from egrl.runs.text import counted
 from egrl_vela import report, written
 from egrl_vela.compiler import DEFAULT, Outcome, Setting, Target, Vela
 from egrl_vela.problem import VelaConfig, VelaProblem
@@ -47,7 +48,7 @@ def decided(
         report.headline(found, made, CORE),
         report.CAVEAT,
         *report.table(report.changes(own.layers, made.layers), layers),
-        f"ops on the CPU: {', '.join(made.outside) or 'none'}",
+        f"{counted(len(made.outside), 'op')} on the CPU, the same as by Vela's own schedule",
         _beside(made, default),
     ]
     document = {
@@ -62,11 +63,15 @@ def decided(
 
 
 def _beside(made: Written, default: Written | None) -> str:
-    """What Vela's default core makes of the model."""
+    """What Vela's default core makes of the model: as a whole, and of the layers that both programs have."""
     if default is None:
         return "Vela's default core compiles no program of it"
-    same = default.outside == made.outside
-    of = "the same ops" if same else f"other ops: {', '.join(default.outside) or 'none'} on the CPU"
+    both = {layer.name for layer in made.layers} & {layer.name for layer in default.layers}
+    of_default, of_made = (
+        sum(layer.cycles for layer in each.layers if layer.name in both) / 1e6 for each in (default, made)
+    )
     return (
-        f"Vela's default core, whose estimate is another model's: {default.cycles / 1e6:.2f} M cycles of {of}"
+        f"Vela's default core, whose estimate is another model's: {default.cycles / 1e6:.2f} M cycles, "
+        f"{counted(len(default.outside), 'op')} on the CPU; "
+        f"{of_default:.2f} against {of_made:.2f} M for the {len(both)} layers that both have by name"
     )

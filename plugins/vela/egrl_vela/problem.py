@@ -96,9 +96,9 @@ class VelaProblem:
             "cycles",
             baseline_name="Vela's Python core",
             evaluated="schedules",
-            alike=True,
             step="op",
             plan_file="decisions.json",
+            compiled=True,
         )
         counts = [[len(WEIGHTS), 1, len(STRIPES)]]
         size = [[1, 0, 1]]

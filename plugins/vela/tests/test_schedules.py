@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -133,7 +134,8 @@ def test_a_search_ends_in_a_program_that_the_command_writes(model, tmp_path, cap
     told = capsys.readouterr().out.splitlines()
     assert "by Vela's estimate (" in told[0]
     assert "Vela's Python core" in told[0]
-    assert "ops on the CPU: none" in "\n".join(told)
+    assert "0 ops on the CPU, the same as by Vela's own schedule" in "\n".join(told)
+    assert re.search(r"0 ops on the CPU; [0-9.]+ against [0-9.]+ M for the [1-9]\d* layers", told[-2])
     assert written.operators(fast.read_bytes()) == [written.NPU]
     text = plan.read_text()
     plan.write_text(text.replace(json.loads(text)["digest"], "0" * 64))
