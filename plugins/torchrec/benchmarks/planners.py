@@ -114,7 +114,6 @@ def measured(name: str, gpus: int, gib: int, seconds: float, seed: int) -> dict[
     assert ours.solution is not None
     row["bound"] = ours.solution.bound
     row["default"] = planned()
-    row["partitioner alone"] = planned(proposer=theirs.GreedyProposer(), partitioner=Partitioner(0.05))
     ways = {
         "greedy": theirs.GreedyProposer(),
         "greedy, wide": theirs.GreedyProposer(use_depth=False),

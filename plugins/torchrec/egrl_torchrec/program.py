@@ -51,8 +51,8 @@ class _Rows:
         self.low.append(low)
         self.high.append(high)
 
-    def solve(self, goal: int, seconds: float, gap: float) -> tuple[Floats | None, float, bool]:
-        """Minimise a column: values, what is proved, and whether nothing is left to find."""
+    def solve(self, goal: int, seconds: float, gap: float) -> tuple[Floats | None, float]:
+        """Minimise a column: values, and what is proved; inf if nothing fits."""
         shape = (len(self.low), len(self.most))
         matrix = coo_matrix((self._value, (self._row, self._column)), shape).tocsr()
         cost = np.zeros(len(self.most))
@@ -66,9 +66,9 @@ class _Rows:
         )
         bound = found.get("mip_dual_bound")
         if found.status == 2:  # infeasible
-            return None, math.inf, True
+            return None, math.inf
         proved = float(bound) if bound is not None and math.isfinite(bound) else 0.0
-        return found.x, proved, found.status == 0
+        return found.x, proved
 
 
 def least_average(instance: Instance, seconds: float) -> tuple[float, list[int]]:
@@ -93,7 +93,7 @@ def least_average(instance: Instance, seconds: float) -> tuple[float, list[int]]
     rows.row([*((c, o.total / whole) for c, o in everything), (goal, -1.0)], -math.inf, 0.0)
     for kind, room in enumerate(instance.capacity.sum(axis=0).tolist()):
         rows.row([(c, o.memory[kind] / GIB) for c, o in everything], -math.inf, room / GIB)
-    values, proved, _ = rows.solve(goal, seconds, GAP)
+    values, proved = rows.solve(goal, seconds, GAP)
     if values is None:
         return (math.inf if math.isinf(proved) else 0.0), []
     return proved * scale, [int(np.argmax(values[columns])) for columns in at]
@@ -109,25 +109,28 @@ def size(instance: Instance) -> int:
 
 
 def best_plan(
-    instance: Instance, scale: float, below: float, seconds: float, gap: float = GAP
-) -> tuple[Plan | None, float, bool]:
-    """The best plan rated below a cost, what is proved about all of these, and whether nothing is left to find."""
-    rows = _Whole(instance, scale, below)
+    instance: Instance, scale: float, seconds: float, gap: float = GAP
+) -> tuple[Plan | None, float]:
+    """The best plan that HiGHS finds, and what it proves of all.
+
+    It gets no cost that is to be beaten: as the goal's upper bound, HiGHS 1.12 has taken one for proved.
+    """
+    rows = _Whole(instance, scale)
     for options, group in zip(instance.tables, instance.group, strict=True):
         rows.table(options, group)
     rows.ranks()
-    values, proved, done = rows.solve(rows.goal, seconds, gap)
+    values, proved = rows.solve(rows.goal, seconds, gap)
     plan = None if values is None else [rows.read(table, values) for table in range(len(instance.tables))]
-    return plan, proved * scale, done
+    return plan, proved * scale
 
 
 class _Whole(_Rows):
     """The program of whole plans: a column for each option of a table, and each place of each kind of its pieces."""
 
-    def __init__(self, instance: Instance, scale: float, below: float) -> None:
+    def __init__(self, instance: Instance, scale: float) -> None:
         super().__init__()
         self.instance, self.scale = instance, scale
-        (self.goal,) = self.columns(1, below / scale, whole=False)
+        (self.goal,) = self.columns(1, math.inf, whole=False)
         self._members = Counter(instance.group)
         self._homes: dict[int, list[int]] = {}
         self._load: list[dict[int, float]] = [{} for _ in range(instance.ranks)]

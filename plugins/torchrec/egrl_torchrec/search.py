@@ -105,7 +105,7 @@ class Search:
         dearest = float(cost[ranks].max())
         self._take(tables)
         small, numbers = part(self.instance, tables, ranks, self._ranks.left, cost)
-        plan, _, _ = best_plan(small, self.target, dearest, max(seconds, 0.1), ROUGH)
+        plan, _ = best_plan(small, self.target, max(seconds, 0.1), ROUGH)
         if plan is None or small.broken(plan) or small.load(plan)[0].max() >= dearest:
             for table, placed in before.items():
                 self._put(table, placed)

@@ -1,7 +1,7 @@
 """The best plan within a time, and what is proved about all plans.
 
-First a bound and options by a small program; then a search; then, if the whole is small enough, HiGHS on all of it,
-which is asked for better plans than those found; the rest of the time goes to the search.
+First a bound and options by a small program; then a search; then, if the whole is small enough, HiGHS on all of it;
+the rest of the time goes to the search.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from egrl_torchrec.instance import Instance, Plan
 from egrl_torchrec.program import GAP, best_plan, least_average, size
 from egrl_torchrec.search import Search
 
-WHOLE = 30_000
+WHOLE = 10_000
 """Columns up to which HiGHS gets the whole."""
-SEARCHED = 0.1
-"""Share of the time for the search before."""
+SEARCHED, SOLVED = 0.1, 0.8
+"""Shares of the time for the search before, and of what is left for HiGHS."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,17 @@ def solve(
     def enough() -> float:
         return bound * (1.0 + GAP)
 
+    average = bound
     if size(small) <= WHOLE:
         search.work(seconds * SEARCHED, enough(), clock)
         if left() > 0 and search.rating > enough():
-            plan, proved, _ = best_plan(small, max(bound, 1e-300), search.rating, left())
+            plan, proved = best_plan(small, max(bound, 1e-300), left() * SOLVED)
             bound = max(bound, min(proved, search.rating))
             if plan is not None and not small.broken(plan) and small.load(plan)[0].max() < search.rating:
                 search.start(plan)
     search.work(left(), enough(), clock)
+    if search.rating < bound * (1.0 - GAP):  # what HiGHS proves holds up to its tolerances
+        bound = average
     if search.plan is None:
         return Solution(None, math.inf, bound, clock() - begin)
     plan = [(kept[table][number], places) for table, (number, places) in enumerate(search.plan)]

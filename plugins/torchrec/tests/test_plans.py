@@ -156,7 +156,7 @@ def test_some_ranks_are_laid_anew_with_what_else_lies_on_them():
         cost[places[0]] -= rest.cost[0]
         memory[places[0]] -= rest.memory[0]
     small, numbers = part(instance, tables, [1, 3], instance.capacity - memory, cost)
-    plan, bound, _ = best_plan(small, 5.0, math.inf, 10.0)
+    plan, bound = best_plan(small, 5.0, 10.0)
     assert plan is not None
     whole = list(state.plan)
     for table, own, (number, places) in zip(tables, numbers, plan, strict=False):
