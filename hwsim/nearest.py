@@ -39,6 +39,8 @@ def unsuitable(problem: Problem) -> str:
     about = problem.about
     if about.measured:
         return "its costs are measured"
+    if about.compiled:
+        return "each evaluation is a compile"
     if not about.alike:
         return "its choices depend on one another"
     beyond = isinstance(problem, HasPlacement) and problem.baseline_placement() is not None

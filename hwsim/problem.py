@@ -254,6 +254,7 @@ class About:
             programs; "": there is none.
         uncounted: what of the workload was guessed or not counted, if it was imported; "": nothing.
         widths: how wide its numbers are counted, if not as in the workload; "": as there.
+        compiled: True if an evaluation takes about a second, as a compile does: none is made beyond a search's budget.
     """
 
     name: str
@@ -271,6 +272,7 @@ class About:
     plan_file: str = ""
     uncounted: str = ""
     widths: str = ""
+    compiled: bool = False
 
     @property
     def names(self) -> dict[str, str]:

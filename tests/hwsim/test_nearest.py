@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -64,7 +66,10 @@ def test_problems_say_why_their_changes_cannot_be_undone():
     assert "depend" in unsuitable(PROBLEMS["toy-grammar"]())
     assert "heuristic" in unsuitable(PROBLEMS["mmap"]())
     assert unsuitable(PROBLEMS["nnpi-noisy"]()) == ""
-    assert unsuitable(PROBLEMS["mcm"]()) == ""
+    slow = PROBLEMS["mcm"]()
+    assert unsuitable(slow) == ""
+    slow.about = replace(slow.about, compiled=True)
+    assert unsuitable(slow) == "each evaluation is a compile"
 
 
 def test_where_costs_are_noisy_the_model_says_what_is_equal():

@@ -29,6 +29,7 @@ DEVICES = (
     ("ethos-u85-256", "Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB"),
     ("ethos-u85-1024", "Ethos_U85_SYS_DRAM_High", "Dedicated_Sram_512KB"),
     ("ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram"),
+    ("ethos-u65-512", "Ethos_U65_Client_Server", "Dedicated_Sram_256KB"),
 )
 
 

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 @click.option(
     "--out", default="runs/vela", help="folder of results; the same command goes on there [runs/vela]"
 )
+@click.option(
+    "--decisions", help="write the program of these decisions, those of a run of --problem vela (.json)"
+)
 @click.option("--vela", "command", default="", help="Vela's command [beside Python, or on the path]")
 @click.option("--quiet", is_flag=True, help="no progress on stderr")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout, with all layers")
@@ -59,6 +62,7 @@ def vela(
     timeout: float,
     layers: int,
     out: str,
+    decisions: str | None,
     command: str,
     quiet: bool,
     as_json: bool,
@@ -75,6 +79,13 @@ def vela(
     _check(model, output, sram, timeout)
     tool = compiler.find(command)
     target = compiler.Target(model, accelerator, system_config, memory_mode, config, sram)
+    if decisions is not None:
+        from egrl_vela.decided import decided
+
+        program, lines, document = decided(tool, target, Path(decisions), layers, timeout)
+        atomic.write_named(Path(output), program)
+        click.echo(json.dumps(document) if as_json else "\n".join([*lines, f"written: {output}"]))
+        return 0
     runner = Runner(tool, target, Path(out), jobs, timeout)
     try:
         found, best, program = _searched(runner, compiles, quiet)

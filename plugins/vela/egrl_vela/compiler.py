@@ -89,8 +89,11 @@ class Target:
     config: str = SHIPPED
     limit_bytes: int = 0
 
-    def words(self, setting: Setting, absolute: bool) -> list[str]:
-        """Words of Vela's command line; with `absolute` paths that hold in any folder."""
+    def words_for(self, limit_bytes: int = 0, absolute: bool = False) -> list[str]:
+        """Words of Vela's command line for this model and device, with a limit of SRAM if that is not the device's.
+
+        With `absolute` paths that hold in any folder.
+        """
         model, config = self.model, self.config
         if absolute:
             model = str(Path(model).absolute())
@@ -101,8 +104,11 @@ class Target:
             f"--system-config={self.system}",
             f"--memory-mode={self.memory}",
         ]
-        known = Setting(setting.limit_bytes or self.limit_bytes, setting.flags)
-        return [model, *device, *known.words()]
+        return [model, *device, *Setting(limit_bytes or self.limit_bytes).words()]
+
+    def words(self, setting: Setting, absolute: bool) -> list[str]:
+        """Words of Vela's command line for a setting."""
+        return [*self.words_for(setting.limit_bytes, absolute), *setting.flags]
 
 
 @dataclass
@@ -202,12 +208,12 @@ def find(command: str = "") -> Vela:
     return Vela(found, version.splitlines()[-1].strip(), (*flags, *other))
 
 
-def digest(vela: Vela, target: Target) -> str:
+def digest(version: str, target: Target) -> str:
     """Of all that decides what a setting compiles to: the model, the device, and Vela's version."""
     hasher = hashlib.sha256()
     config = Path(target.config)
     parts = [
-        vela.version,
+        version,
         target.accelerator,
         target.system,
         target.memory,

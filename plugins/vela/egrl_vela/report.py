@@ -58,13 +58,13 @@ def command(vela: Vela, target: Target, best: Setting) -> str:
     return shlex.join([word, *target.words(best, False), "--output-dir=vela-out"])
 
 
-def headline(found: Found, best: Written) -> str:
+def headline(found: Found, best: Written, over: str = "Vela's default") -> str:
     """The gain and the memory, in one line."""
     default = found.default
     if best == default:
-        gain = f"no fewer cycles than Vela's default in {counted(len(found.outcomes), 'compile')}"
+        gain = f"no fewer cycles than {over} in {counted(len(found.outcomes), 'compile')}"
     else:
-        gain = f"{ratio_text(default.cycles / best.cycles)} fewer cycles than Vela's default"
+        gain = f"{ratio_text(default.cycles / best.cycles)} fewer cycles than {over}"
     gain += ", which does not fit" if found.unfit(default) else ""
     figures = (
         f"{_cycles(default.cycles)} -> {_cycles(best.cycles)}" if best != default else _cycles(best.cycles)
@@ -82,7 +82,7 @@ def lines(vela: Vela, target: Target, found: Found, best: Setting, most: int, ou
     if any(flag in OTHER_CORES for flag in best.flags):
         told.append(f"by Vela's other core ({best.flags[0]}), whose estimate is another model's")
     if best != DEFAULT:
-        told += _table(changes(found.default.layers, made.layers), most)
+        told += table(changes(found.default.layers, made.layers), most)
         told.append(f"again, without egrl: {command(vela, target, best)}")
     return [*told, _tried(found), f"written: {output}"]
 
@@ -116,8 +116,8 @@ def document(
         "estimates": CAVEAT,
         "speedup": default.cycles / made.cycles,
         "sram_limit_bytes": found.room_bytes,
-        "default": _figures(default),
-        "best": {**_figures(made), "options": best.words()},
+        "default": figures(default),
+        "best": {**figures(made), "options": best.words()},
         "command": command(vela, target, best),
         "compiles": len(found.outcomes),
         "failures": found.failures(),
@@ -127,10 +127,9 @@ def document(
     }
 
 
-def _figures(made: Written) -> dict[str, Any]:
-    figures = made.document()
-    del figures["layers"]
-    return figures
+def figures(made: Written) -> dict[str, Any]:
+    """A program as an object for JSON, without its layers."""
+    return {name: value for name, value in made.document().items() if name != "layers"}
 
 
 def _traffic(default: Written, best: Written) -> str:
@@ -142,7 +141,8 @@ def _traffic(default: Written, best: Written) -> str:
     return told
 
 
-def _table(rows: Sequence[Change], most: int) -> list[str]:
+def table(rows: Sequence[Change], most: int) -> list[str]:
+    """The layers that change most, as lines."""
     changed = sorted((row for row in rows if row.saved), key=lambda row: -abs(row.saved))
     if not changed or not most:
         return []

@@ -32,7 +32,7 @@ class Runner:
 
     def __init__(self, vela: Vela, target: Target, folder: Path, jobs: int, time_limit_s: float) -> None:
         self.vela, self.target = vela, target
-        self.folder = folder / f"{Path(target.model).stem}-{digest(vela, target)[:16]}"
+        self.folder = folder / f"{Path(target.model).stem}-{digest(vela.version, target)[:16]}"
         self.outcomes: dict[Setting, Outcome] = {}
         self._jobs, self._time_limit_s = jobs, time_limit_s
         atomic.make_folder(self.folder)
