@@ -4,4 +4,15 @@ from egrl_suite.instances import Instance, SuiteError, find, instances, version
 from egrl_suite.judge import Judge, Wrong
 from egrl_suite.tasks import TRACKS, OutOfBudget, Task
 
-__all__ = ["TRACKS", "Instance", "Judge", "OutOfBudget", "SuiteError", "Task", "Wrong", "find", "instances", "version"]
+__all__ = [
+    "TRACKS",
+    "Instance",
+    "Judge",
+    "OutOfBudget",
+    "SuiteError",
+    "Task",
+    "Wrong",
+    "find",
+    "instances",
+    "version",
+]

@@ -26,12 +26,16 @@ def main(argv: Sequence[str] | None = None, name: str = "python -m egrl_suite") 
 
 
 def _parser(name: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=name, description="Placements with proven optima: run and compare methods.")
+    parser = argparse.ArgumentParser(
+        prog=name, description="Placements with proven optima: run and compare methods."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run methods on a track; an existing file goes on")
     run.add_argument("--track", choices=TRACKS, default="measurements")
-    run.add_argument("--method", required=True, metavar="A,B,…", help="default, random, egrl's, or MODULE:NAME")
+    run.add_argument(
+        "--method", required=True, metavar="A,B,…", help="default, random, egrl's, or MODULE:NAME"
+    )
     run.add_argument("--split", choices=SPLITS, default="train")
     run.add_argument("--quick", action="store_true", help="the instances of the quick slice alone")
     run.add_argument("--seeds", type=int, default=1, help="searches of each instance: seeds 0, 1, … [1]")
@@ -49,13 +53,17 @@ def _parser(name: str) -> argparse.ArgumentParser:
     listed.add_argument("--split", choices=SPLITS, default="")
     listed.set_defaults(run=_list)
 
-    program = commands.add_parser("program", help="score a file with place(network, chip), in a process of its own")
+    program = commands.add_parser(
+        "program", help="score a file with place(network, chip), in a process of its own"
+    )
     program.add_argument("file", type=Path)
     program.add_argument("--split", choices=("train", "validation"), default="train")
     program.add_argument("--seconds", type=float, default=20.0, help="limit of each placement [20]")
     program.set_defaults(run=_program)
 
-    export = commands.add_parser("export", help="write an instance as files for `egrl run --workload … --chip …`")
+    export = commands.add_parser(
+        "export", help="write an instance as files for `egrl run --workload … --chip …`"
+    )
     export.add_argument("instance")
     export.add_argument("folder", type=Path)
     export.set_defaults(run=_export)
@@ -77,7 +85,17 @@ def _run(given: argparse.Namespace) -> None:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    run_all(given.output, given.track, given.split, names, given.seeds, given.quick, given.most, given.workers, say)
+    run_all(
+        given.output,
+        given.track,
+        given.split,
+        names,
+        given.seeds,
+        given.quick,
+        given.most,
+        given.workers,
+        say,
+    )
 
 
 def _table(given: argparse.Namespace) -> None:
@@ -93,7 +111,9 @@ def _list(given: argparse.Namespace) -> None:
     print(f"suite {version()['version']}, {version()['digest']}")
     for one in instances(given.split):
         gain, gap = one.default_cost / one.best_cost - 1.0, one.best_cost / one.bound - 1.0
-        print(f"{one.name:34} {one.split:10} {one.family:14} gain {gain:7.2%}  best known at most {gap:6.2%} above the optimum")
+        print(
+            f"{one.name:34} {one.split:10} {one.family:14} gain {gain:7.2%}  above the optimum {gap:6.2%} at most"
+        )
 
 
 def _program(given: argparse.Namespace) -> None:
@@ -106,6 +126,8 @@ def _export(given: argparse.Namespace) -> None:
     from egrl_suite.instances import DATA, read_network
 
     one = find(given.instance)
+    if one.kind == "mcm":
+        raise SuiteError(f"{one.name}: expected an instance with a chip file, found a module")
     given.folder.mkdir(parents=True, exist_ok=True)
     (given.folder / "network.json").write_text(json.dumps(read_network(one.network)) + "\n", "utf-8")
     (given.folder / "chip.toml").write_text((DATA / f"chips/{one.chip}.toml").read_text("utf-8"), "utf-8")
@@ -118,7 +140,8 @@ def _prove(given: argparse.Namespace) -> None:
         raise SuiteError(f"prove: expected egrl, found none ({error})") from None
     one = find(given.instance)
     bound, proof = prove(one.name, given.seconds)
-    print(f"{one.name}: no placement takes less than {bound:.9g} s ({proof}); shipped: {one.bound:.9g} s, best known {one.best_cost:.9g} s")
+    print(f"{one.name}: no placement takes less than {bound:.9g} s ({proof})")
+    print(f"shipped: {one.bound:.9g} s; best known {one.best_cost:.9g} s")
 
 
 if __name__ == "__main__":

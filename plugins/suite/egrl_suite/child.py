@@ -26,12 +26,29 @@ def refuse(readable: tuple[str, ...]) -> None:
     `readable`: folders of Python and its packages, whose Python files alone may be read.
     """
     words = (
-        "os.", "subprocess.", "socket.", "ctypes.", "shutil.", "pty.", "signal.", "mmap.", "tempfile.", "urllib.", "ftplib.",
-        "gc.", "sys.addaudithook", "sys.setprofile", "sys.settrace", "sys._current", "syslog.", "fcntl.", "resource.", "code.",
-        "cpython.", "winreg.", "glob.", "pathlib.", "object.__",
-    )  # fmt: skip
+        *(
+            "os.",
+            "subprocess.",
+            "socket.",
+            "ctypes.",
+            "shutil.",
+            "pty.",
+            "signal.",
+            "mmap.",
+            "tempfile.",
+            "gc.",
+        ),
+        *("fcntl.", "resource.", "code.", "cpython.", "glob.", "pathlib.", "syslog.", "urllib.", "ftplib."),
+        *("sys.addaudithook", "sys.setprofile", "sys.settrace", "sys._current", "object."),
+    )
     native, harmless, code = NATIVE, ("os.putenv", "os.unsetenv", "object.__getattr__"), "__code__"
-    deny, text, starts, ends, writes = PermissionError, str, str.startswith, str.endswith, os.O_WRONLY | os.O_RDWR | os.O_CREAT
+    deny, text, starts, ends, writes = (
+        PermissionError,
+        str,
+        str.startswith,
+        str.endswith,
+        os.O_WRONLY | os.O_RDWR | os.O_CREAT,
+    )
 
     # Of Python functions, a program could change what they call: this one calls methods of `str` alone.
     def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -57,7 +74,10 @@ def main() -> None:
     """See the module."""
     pipe, request = int(sys.argv[1]), json.loads(sys.stdin.buffer.read())
     folder = os.path.dirname(os.path.realpath(__file__))
-    roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {np.__path__[0], folder}
+    roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {
+        np.__path__[0],
+        folder,
+    }
     readable = tuple({each + "/" for root in roots if root for each in (root, os.path.realpath(root))})
     sys.path.append(os.path.dirname(folder))  # so that a program may use the judge
     for what, most in (

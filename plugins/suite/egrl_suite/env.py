@@ -1,9 +1,9 @@
 """A task as a Gymnasium environment: an episode places one tensor after another, and is one measurement.
 
-An observation is float32: logarithms of the tensor's bytes and of the steps that it is held, whether it is a weight, its
-step, the default's memory (one of L), and of each memory the share of its bytes that is free at all of these steps. An
-action is a memory. The reward comes with the last tensor: the logarithm of the default's cost over the cost. An episode
-is truncated when no measurement is left. Needs `gymnasium`.
+An observation is float32: logarithms of the tensor's bytes and of the steps that it is held, whether it is a weight,
+its step, the default's memory (one of L), and of each memory the share of its bytes that is free at all of these steps.
+An action is a memory. The reward comes with the last tensor: the logarithm of the default's cost over the cost. An
+episode is truncated when no measurement is left. Needs `gymnasium`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class PlacementEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self.action_space = gymnasium.spaces.Discrete(memories)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4 + 2 * memories,), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: Any = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """The first tensor."""
         super().reset(seed=seed)
         self._at, self._mapping = 0, np.full(self.task.sizes.shape, -1, np.int16)

@@ -29,7 +29,9 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("kind") != "suite-results":
         raise SuiteError(f"{path}: expected a file of results, found another document")
     if document["suite"] != version():
-        raise SuiteError(f"{path}: expected results of the suite {version()}, found those of {document['suite']}")
+        raise SuiteError(
+            f"{path}: expected results of the suite {version()}, found those of {document['suite']}"
+        )
     return document
 
 
@@ -56,17 +58,34 @@ def wanted(document: dict[str, Any]) -> list[Instance]:
 
 
 def run_all(
-    path: Path, track: str, split: str, names: Sequence[str], seeds: int, quick: bool, most: int | None, workers: int, say: Say
+    path: Path,
+    track: str,
+    split: str,
+    names: Sequence[str],
+    seeds: int,
+    quick: bool,
+    most: int | None,
+    workers: int,
+    say: Say,
 ) -> dict[str, Any]:
-    """Run what the file lacks, and write it after every search. Raises SuiteError for unknown names, or another file."""
+    """Run what the file lacks, written after every search. Raises SuiteError for unknown names or another file."""
     for name in names:
         method_named(name)
     sizes = budgets(track_named(track), most)
-    head = {"kind": "suite-results", "suite": version(), "track": track, "split": split, "quick": quick, "most": sizes[-1]}
+    head = {
+        "kind": "suite-results",
+        "suite": version(),
+        "track": track,
+        "split": split,
+        "quick": quick,
+        "most": sizes[-1],
+    }
     document = read(path) if path.exists() else {**head, "rows": []}
     for key, value in head.items():
         if document[key] != value:
-            raise SuiteError(f"{path}: expected results of {key} {value}, found {document[key]}; name another file")
+            raise SuiteError(
+                f"{path}: expected results of {key} {value}, found {document[key]}; name another file"
+            )
     done = {(row["method"], row["instance"], row["seed"], row["budget"]) for row in document["rows"]}
     cases = [
         (name, one.name, seed, size)
@@ -113,7 +132,14 @@ def complete(document: dict[str, Any], judge: bool = True) -> list[dict[str, Any
     for (method, seed, size), rows in have.items():
         marks = [str(mark) for mark in ((size,) if track.apart else track.marks) if mark <= size]
         for one in wanted(document):
-            lacking = {"method": method, "instance": one.name, "seed": seed, "answers": {}, "failed": "not run", "cpu_s": 0.0}
+            lacking = {
+                "method": method,
+                "instance": one.name,
+                "seed": seed,
+                "answers": {},
+                "failed": "not run",
+                "cpu_s": 0.0,
+            }
             row = rows.get(one.name, lacking)
             found.append({**row, "judged": {mark: judged(row, mark) for mark in marks}})
     return found

@@ -41,7 +41,7 @@ class Instance:
         network, chip: names of files in `data/networks` and `data/chips`.
         truth: of a board, the names of the network and chip that it is, which no method sees; else "".
         noise: standard deviation of the logarithm of a measurement.
-        default_cost, best_cost, bound: seconds: of the default's placement, of the best known, and what is proved of all.
+        default_cost, best_cost, bound: seconds, of the default's placement, the best known, and what is proved of all.
         default: the default's placement, as `packed` writes it.
         proof: how the bound is proved; `python -m egrl_suite prove NAME` does it again.
     """
@@ -97,7 +97,9 @@ def packed(mapping: NDArray[np.int16]) -> str:
 def unpacked(text: str, shape: tuple[int, ...]) -> NDArray[np.int16]:
     """The placement int16 of a text. Raises SuiteError if it is of another size."""
     if len(text) != int(np.prod(shape)) or set(text) - set(DIGITS) - {"-"}:
-        raise SuiteError(f"a placement: expected {int(np.prod(shape))} characters of 0-9a-zA-Z-, found {len(text)}")
+        raise SuiteError(
+            f"a placement: expected {int(np.prod(shape))} characters of 0-9a-zA-Z-, found {len(text)}"
+        )
     return np.array([DIGITS.find(c) for c in text], np.int16).reshape(shape)
 
 
@@ -138,7 +140,9 @@ def read_chip(name: str) -> dict[str, Any]:
 @cache
 def all_instances() -> tuple[Instance, ...]:
     """Every instance, in the order of the manifest."""
-    return tuple(Instance(**{**line, "truth": tuple(line.get("truth", ("", "")))}) for line in _manifest()["instances"])
+    return tuple(
+        Instance(**{**line, "truth": tuple(line.get("truth", ("", "")))}) for line in _manifest()["instances"]
+    )
 
 
 def instances(split: str = "", kinds: Sequence[str] = KINDS, quick: bool = False) -> list[Instance]:

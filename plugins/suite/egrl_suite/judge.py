@@ -1,4 +1,4 @@
-"""What a placement costs: the judge of the suite's `nnpi` instances, in plain Python and numpy, to be read in one sitting.
+"""What a placement costs: the judge of the suite's `nnpi` instances, in plain Python and numpy, to be read at once.
 
 A network is a list of ops in the order in which they run. Each op may have a *weight*, held from the first op to the
 last, and an *activation*, its output, held from the op itself to the last op that reads it. A placement names a memory
@@ -12,7 +12,7 @@ above the wanted one that has room for it at all of its steps. Then the ops run 
     s = bytes / bandwidth + transfers * access       of one memory
 
 and meanwhile a DMA fetches the weights of later ops, in their order, from the slowest memory into the free part of the
-memory `prefetch.into`, with the bandwidth that op i leaves idle. `network` is a workload file of egrl, parsed; `chip` is a
+memory `prefetch.into`, with the bandwidth that op i leaves idle. `network` is a workload file of egrl, parsed; `chip` a
 chip file, parsed. Nothing but numpy is imported. Lists are used where one number at a time is read: they are faster.
 """
 
@@ -50,22 +50,24 @@ class Judge:
     def __init__(self, network: dict[str, Any], chip: dict[str, Any]) -> None:
         self.ops, self.chip, memories = network["ops"], chip, chip["memories"]
         self.names = [memory["name"] for memory in memories]
-        self.capacity = np.array([m["capacity_bytes"] - m.get("reserved_bytes", 0) for m in memories], np.int64)
+        self.capacity = np.array([m["capacity_bytes"] - m.get("reserved_bytes", 0) for m in memories])
         self.bandwidth = [float(m["bandwidth_Bps"]) for m in memories]
         self.access = [float(m.get("access_s", 0.0)) for m in memories]
+        self.effects = ON | chip.get("effects", {})
+        self.into, self.via = (self.names.index(chip["prefetch"][what]) for what in ("into", "via"))
+        self.serial, self.shared = (chip.get("waiting", {}).get(what, 0.0) for what in ("serial", "shared"))
+        self.launch = chip["overhead"]["launch_s"] if self.effects["overhead"] else 0.0
         own, widths = network.get("element_bytes", {}), chip["element_bytes"]
-        weight, activation = (
-            Fraction(widths[what]) / Fraction(own.get(what, 1.0)) for what in ("weight", "activation")
-        )
+        weight = Fraction(widths["weight"]) / Fraction(own.get("weight", 1.0))
+        activation = Fraction(widths["activation"]) / Fraction(own.get("activation", 1.0))
         traffic = chip.get("factors", {}).get("traffic", {})
         factor = [Fraction(traffic.get(op["kind"], 1.0)) for op in self.ops]
         at = {op["name"]: i for i, op in enumerate(self.ops)}
 
         count = len(self.ops)
-        self.sizes = np.array(
-            [[ceil(op.get("weight_bytes", 0) * weight), ceil(op["output_bytes"] * activation)] for op in self.ops],
-            np.int64,
-        ).reshape(count, 2)
+        held = [ceil(op.get("weight_bytes", 0) * weight) for op in self.ops]
+        made = [ceil(op["output_bytes"] * activation) for op in self.ops]
+        self.sizes = np.array([held, made], np.int64).T.copy()
         self.first = np.stack([np.zeros(count, np.int64), np.arange(count)], axis=1)
         self.last = np.stack([np.full(count, count - 1), np.arange(count)], axis=1)
         self.inputs: list[list[tuple[int, int]]] = []  # of each op: (op that is read, bytes)
@@ -79,15 +81,16 @@ class Judge:
                 self.last[source, 1] = i
             self.inputs.append(edges)
 
-        held = self.sizes[:, 0].tolist()
-        read = [op.get("weight_read_bytes", 0) if size else 0 for op, size in zip(self.ops, held, strict=True)]
+        read = [op.get("weight_read_bytes", 0) * (size > 0) for op, size in zip(self.ops, held, strict=True)]
         self.steps = [op.get("steps", 1) for op in self.ops]
         each = list(zip(read, self.steps, factor, held, strict=True))
         self.weight_read = [n * ceil(size * weight * f) for size, n, f, _ in each]
         # How often a weight is read whole in all steps; the DMA cannot fetch what is only gathered by rows.
         self.passes = [ceil(size * weight) // max(whole, 1) * n for size, n, _, whole in each]
         self.pass_bytes = [n * float(f) for n, f in zip(self.passes, factor, strict=True)]
-        self.written = [ceil(op["output_bytes"] * activation * f) for op, f in zip(self.ops, factor, strict=True)]
+        self.written = [
+            ceil(op["output_bytes"] * activation * f) for op, f in zip(self.ops, factor, strict=True)
+        ]
         self.outside = [ceil(op.get("external_bytes", 0) * activation) for op in self.ops]
         self.engine_s = [self._engine_s(op) for op in self.ops]
 
@@ -108,8 +111,8 @@ class Judge:
         """The placement as int16 [N, 2], -1 where there is no tensor. Raises Wrong if it is none."""
         try:
             given = np.asarray(mapping)
-        except ValueError:
-            raise Wrong("expected a table of memories [N, 2], found lists of unequal lengths") from None
+        except ValueError as error:
+            raise Wrong(str(error)) from None
         if given.shape != self.sizes.shape or given.dtype.kind not in "iuf":
             raise Wrong(f"expected numbers [{len(self.ops)}, 2], found {given.dtype} {list(given.shape)}")
         found = np.where(self.sizes > 0, given, -1)
@@ -133,32 +136,27 @@ class Judge:
 
     def cost(self, mapping: Any) -> float:
         """Seconds of one inference."""
-        total = 0.0
-        for seconds in self.profile(mapping):
-            total += seconds
-        return total
+        return float(sum(self.profile(mapping)))
 
     def profile(self, mapping: Any) -> list[float]:
         """Seconds of each op of what runs of a placement."""
-        place, chip, levels = self.fitted(mapping).tolist(), self.chip, range(len(self.names))
-        effects, into = ON | chip.get("effects", {}), self.names.index(chip["prefetch"]["into"])
-        via, waiting = self.names.index(chip["prefetch"]["via"]), chip.get("waiting", {})
-        launch = chip["overhead"]["launch_s"] if effects["overhead"] else 0.0
-        sizes, dies = self.sizes.tolist(), self.last[:, 1].tolist()
+        place, into = self.fitted(mapping).tolist(), self.into
+        sizes, durations = self.sizes.tolist(), []
         streamed = [w == 0 and n > 0 for (w, _), n in zip(place, self.passes, strict=True)]
-        stream_end = sum(sizes[i][0] for i in range(len(place)) if streamed[i])
-        # Of the memory `into`: bytes that are free. Of the stream of weights: bytes that are needed no more, or fetched.
-        free = int(self.capacity[into]) - sum(sizes[i][0] for i in range(len(place)) if place[i][0] == into)
-        gone, fetched, durations = 0, 0, []
-        ends: list[list[int]] = [[] for _ in place]
-        for i, (_, a) in enumerate(place):
-            if a == into:
-                ends[dies[i]].append(i)
+        stream_end = int(self.sizes[streamed, 0].sum())
+        # Bytes of the memory `into` that are free; of the stream of weights, that are needed no more, and fetched.
+        free = int(
+            self.capacity[into] - sum(self.sizes[i, 0] for i in range(len(place)) if place[i][0] == into)
+        )
+        gone = fetched = 0
+        ends: list[list[int]] = [[] for _ in place]  # the activations that give their room back after each op
+        for i in np.flatnonzero(np.array(place)[:, 1] == into).tolist():
+            ends[int(self.last[i, 1])].append(i)
         for i, (w, a) in enumerate(place):
-            moved, started = [0.0 for _ in levels], [0 for _ in levels]
+            moved, started = [0.0] * len(self.names), [0] * len(self.names)
             if a == into:
                 free -= sizes[i][1]
-            fetched = max(gone, min(fetched, gone + free))  # what no longer fits is given up, the latest first
+            fetched = max(gone, min(fetched, gone + free))  # what has no room is given up, the latest first
             ready = 0
             if w >= 0:
                 from_home = float(self.weight_read[i])
@@ -170,32 +168,40 @@ class Judge:
                     fetched = max(gone, fetched)
                 moved[w] += from_home
                 started[w] += self.steps[i] if self.weight_read[i] else 0
-            stays = 0
-            for source, size in self.inputs[i]:
-                at = place[source][1]
-                if effects["moves"] and self.ops[i]["kind"] in REARRANGING and at == a:
-                    stays += size
-                elif at >= 0:
-                    moved[at] += size
-                    started[at] += size > 0
-            if a >= 0:
-                moved[a] += max(self.written[i] - stays, 0)
-                started[a] += 1
-            if effects["moves"]:
-                moved[0] += self.outside[i]
-                moved[0] += self.written[i] if self.ops[i].get("is_output") and a > 0 else 0
-            if effects["cross"]:
-                moved[via] += moved[0]
-
-            each = [moved[m] * (1.0 / self.bandwidth[m]) + started[m] * self.access[m] for m in levels]
-            transfers = max(each) + waiting.get("shared", 0.0) * (sum(each) - max(each))
-            longer, shorter = max(self.engine_s[i], transfers), min(self.engine_s[i], transfers)
-            durations.append(launch + (longer + waiting.get("serial", 0.0) * shorter))
-
-            if effects["prefetch"] and fetched < stream_end:
-                busy = {0, into, *([via] if effects["cross"] else [])} if effects["contention"] else {0}
+            self._activations(i, place, moved, started)
+            durations.append(self._seconds(i, moved, started))
+            if self.effects["prefetch"] and fetched < stream_end:
+                busy = (
+                    {0, into, self.via if self.effects["cross"] else 0} if self.effects["contention"] else {0}
+                )
                 idle = min(durations[i] * self.bandwidth[m] - moved[m] for m in busy)
                 room = min(free - ready - (fetched - gone), stream_end - fetched)
                 fetched += int(max(0.0, min(idle, float(room))))
             free += sum(sizes[dead][1] for dead in ends[i])
         return durations
+
+    def _activations(self, i: int, place: list[list[int]], moved: list[float], started: list[int]) -> None:
+        """Add what op i reads of others' outputs and writes of its own, and what crosses the slowest memory."""
+        home, stays, moves = place[i][1], 0, self.effects["moves"]
+        for source, size in self.inputs[i]:
+            at = place[source][1]
+            if moves and self.ops[i]["kind"] in REARRANGING and at == home:
+                stays += size
+            elif at >= 0:
+                moved[at] += size
+                started[at] += size > 0
+        if home >= 0:
+            moved[home] += max(self.written[i] - stays, 0)
+            started[home] += 1
+        if moves:
+            moved[0] += self.outside[i]
+            moved[0] += self.written[i] if self.ops[i].get("is_output") and home > 0 else 0
+        if self.effects["cross"]:
+            moved[self.via] += moved[0]
+
+    def _seconds(self, i: int, moved: list[float], started: list[int]) -> float:
+        """The equation at the top."""
+        each = [moved[m] * (1.0 / self.bandwidth[m]) + started[m] * self.access[m] for m in range(len(moved))]
+        transfers = max(each) + self.shared * (sum(each) - max(each))
+        engine = self.engine_s[i]
+        return float(self.launch + (max(engine, transfers) + self.serial * min(engine, transfers)))

@@ -52,7 +52,9 @@ def method_named(name: str) -> Search:
     try:
         from egrl_suite import through_egrl
     except ModuleNotFoundError as error:
-        raise SuiteError(f"--method {name}: expected default, random or MODULE:NAME without egrl ({error})") from None
+        raise SuiteError(
+            f"--method {name}: expected default, random or MODULE:NAME without egrl ({error})"
+        ) from None
     return through_egrl.method_named(name)
 
 

@@ -1,11 +1,11 @@
 """What a partition costs: the judge of the suite's `mcm` instances, chips on a ring that work as a pipeline.
 
-A graph is a list of nodes (seconds on a chip, bytes of weights) and of tensors (the node that makes it, seconds on a link,
-the nodes that read it). A partition names the chip of each node: int [N, 1]. The cost is the busy time of the busiest
-chip or link. A chip is busy with its nodes, a link with every tensor that passes it, once: link i leads from chip i to
-the next. Four rules must hold: no node is on an earlier chip than one that it reads; with a chip in use all earlier
-ones are; where a tensor goes straight from one chip to another, no chain of tensors goes there by others; the weights of
-a chip fit into its memory. Nothing is repaired: a partition that breaks a rule is none.
+A graph is a list of nodes (seconds on a chip, bytes of weights) and of tensors (the node that makes it, seconds on a
+link, the nodes that read it). A partition names the chip of each node: int [N, 1]. The cost is the busy time of the
+busiest chip or link. A chip is busy with its nodes, a link with every tensor that passes it, once: link i leads from chip
+i to the next. Four rules must hold: no node is on an earlier chip than one that it reads; with a chip in use all earlier
+ones are; where a tensor goes straight from one chip to another, no chain of tensors goes there by others; the weights
+of a chip fit into its memory. Nothing is repaired: a partition that breaks a rule is none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class ModuleJudge:
         found = given.astype(np.int16)
         place = found[:, 0].tolist()
         held = np.bincount(place, self.sizes[:, 0], minlength=chips)
-        arrows = {(place[u], place[v]) for u, _, readers in self.tensors for v in readers if place[u] != place[v]}
+        arrows = {
+            (place[u], place[v]) for u, _, readers in self.tensors for v in readers if place[u] != place[v]
+        }
         if any(first > last for first, last in arrows):
             raise Wrong("a node is on an earlier chip than one that it reads")
         if set(place) != set(range(max(place) + 1)):

@@ -1,15 +1,15 @@
 """Score a program that others wrote or evolved: a file with `place(network, chip)`, run in a process of its own.
 
 `evaluate(path)` is what OpenEvolve and its like call: it returns `combined_score`, the mean share of the headroom over
-families. Each placement has a process, which gets the source, one network and one chip through a pipe, and answers with
-a placement through another; what it prints is dropped. In it a Python audit hook refuses to read the suite's data and
-results, to write files, to start processes or threads of other programs, to open sockets and to load `ctypes`; limits on
-time, memory and size of files hold. What comes back is judged here, where the program never was: patching the judge
-there changes nothing. Whatever fails, by an exception, by time or by a placement that is none, has the default's cost, and
-is counted. The test split cannot be asked for.
+families. Each placement has a process, which gets the source, one network and one chip through a pipe, and answers
+with a placement through another; what it prints is dropped. In it a Python audit hook refuses to read anything but
+Python's own files, to write files, to start processes, to open sockets and to load `ctypes`; limits on time, memory and
+size of files hold. What comes back is judged here, where the program never was: patching the judge there changes
+nothing. Whatever fails, by an exception, by time or by a placement that is none, has the default's cost, and is
+counted. The test split cannot be asked for.
 
-An audit hook stops programs that take short cuts. It is no wall against native code: run what you mistrust in a machine of
-its own.
+An audit hook stops programs that take short cuts. It is no wall against native code: run what you mistrust in a
+machine of its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def evaluate(program_path: str) -> dict[str, Any]:
     return score_file(Path(program_path))
 
 
-def score_file(path: Path, split: str = "train", seconds: float = LIMIT_S, quick: bool = False) -> dict[str, Any]:
+def score_file(
+    path: Path, split: str = "train", seconds: float = LIMIT_S, quick: bool = False
+) -> dict[str, Any]:
     """`combined_score`, the share with its interval, the worst speedup, and what failed and why.
 
     Raises SuiteError if there is no such file, or the split is the test's.
@@ -110,7 +112,9 @@ def placed(source: str, one: Instance, seconds: float) -> Any:
     except ValueError:
         raise ValueError("no answer: it ended, or was ended, before") from None
     if not isinstance(answer, dict) or "mapping" not in answer:
-        raise ValueError(f"it raised {answer.get('error', 'nothing') if isinstance(answer, dict) else 'nothing'}")
+        raise ValueError(
+            f"it raised {answer.get('error', 'nothing') if isinstance(answer, dict) else 'nothing'}"
+        )
     return np.asarray(answer["mapping"])
 
 

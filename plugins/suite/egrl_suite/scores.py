@@ -55,7 +55,11 @@ def interval(values: list[float]) -> tuple[float, float, float]:
     if len(values) < 2:
         return mean, -np.inf, np.inf
     free = len(values) - 1
-    half = (T975[free - 1] if free <= len(T975) else 1.96 + 2.5 / free) * float(np.std(values, ddof=1)) / sqrt(len(values))
+    half = (
+        (T975[free - 1] if free <= len(T975) else 1.96 + 2.5 / free)
+        * float(np.std(values, ddof=1))
+        / sqrt(len(values))
+    )
     return mean, mean - half, mean + half
 
 

@@ -41,9 +41,12 @@ def markdown(found: dict[tuple[str, str, bool], Board]) -> str:
     """A table for each track: the best at the last mark first."""
     parts = []
     for (track, split, quick), board in sorted(found.items()):
-        marks = [str(mark) for mark in track_named(track).marks if any(str(mark) in own for own in board.values())]
+        marks = [
+            str(mark) for mark in track_named(track).marks if any(str(mark) in own for own in board.values())
+        ]
         some = next(iter(next(iter(board.values())).values()))
-        head = f"{split or 'all'} split{', quick slice' if quick else ''}: {some.instances} instances, {some.families} families"
+        of = f"{split} split{', quick slice' if quick else ''}"
+        head = f"{of}: {some.instances} instances, {some.families} families"
         lines = [
             f"**{track}** ({track_named(track).about}; {head}; suite {version()['version']}, `{version()['digest']}`)",
             "",
@@ -55,7 +58,9 @@ def markdown(found: dict[tuple[str, str, bool], Board]) -> str:
             last = own[max(own, key=int)]
             cells = [_cell(own.get(mark)) for mark in marks]
             worst = min(each.worst for each in own.values())
-            lines.append(f"| `{method}` | {' | '.join(cells)} | {worst:.3f} | {last.failed or ''} | {last.seeds} |")
+            lines.append(
+                f"| `{method}` | {' | '.join(cells)} | {worst:.3f} | {last.failed or ''} | {last.seeds} |"
+            )
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
@@ -82,13 +87,23 @@ def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:
     if not drawn:
         raise SuiteError("--figure: expected results of a track with several marks, found none")
     canvas = Figure(figsize=(5.5 * len(drawn), 4.2), layout="constrained")
-    for axes, ((track, split, _), board) in zip(canvas.subplots(1, len(drawn), squeeze=False)[0], sorted(drawn.items()), strict=True):
+    for axes, ((track, split, _), board) in zip(
+        canvas.subplots(1, len(drawn), squeeze=False)[0], sorted(drawn.items()), strict=True
+    ):
         for number, (method, own) in enumerate(board.items()):
             marks = sorted(own, key=int)
             shares, colour = [own[mark].share for mark in marks], f"C{number % 10}"
             xs, style = [int(mark) for mark in marks], "-" if number < 10 else "--"
             axes.plot(xs, shares, style, marker=".", color=colour, label=method)
-            axes.fill_between(xs, [own[m].low for m in marks], [own[m].high for m in marks], color=colour, alpha=0.1, lw=0)
-        axes.set(xscale="log", xlabel="measurements", ylabel="share of the headroom", title=f"{track}, {split}", ylim=(-0.1, 1.1))
+            axes.fill_between(
+                xs, [own[m].low for m in marks], [own[m].high for m in marks], color=colour, alpha=0.1, lw=0
+            )
+        axes.set(
+            xscale="log",
+            xlabel="measurements",
+            ylabel="share of the headroom",
+            title=f"{track}, {split}",
+            ylim=(-0.1, 1.1),
+        )
         axes.legend(fontsize=7)
     canvas.savefig(path, dpi=110)

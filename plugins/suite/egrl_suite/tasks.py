@@ -40,13 +40,23 @@ class Track:
 
 TRACKS = {
     "one-shot": Track((1,), ("nnpi", "mcm"), "one placement, nothing asked"),
-    "measurements": Track((25, 100, 400), ("nnpi", "mcm"), "totals are told; of the chip only memories", rates=False),
-    "profiles": Track(
-        (25, 100, 400), ("nnpi", "mcm"), "as measurements, with the seconds of every part", profiles=True, rates=False
+    "measurements": Track(
+        (25, 100, 400), ("nnpi", "mcm"), "totals are told; of the chip only memories", rates=False
     ),
-    "boards": Track((50, 100), ("board",), "a chip file that is wrong, 2 % noise, the answer confirmed", apart=True),
+    "profiles": Track(
+        (25, 100, 400),
+        ("nnpi", "mcm"),
+        "as measurements, with the seconds of every part",
+        profiles=True,
+        rates=False,
+    ),
+    "boards": Track(
+        (50, 100), ("board",), "a chip file that is wrong, 2 % noise, the answer confirmed", apart=True
+    ),
     "board-profiles": Track((50, 100), ("board",), "as boards, with the seconds of every op", True, True),
-    "model": Track((1000, 10_000, 100_000, 1_000_000), ("nnpi", "mcm"), "the chip is known: evaluations of its model"),
+    "model": Track(
+        (1000, 10_000, 100_000, 1_000_000), ("nnpi", "mcm"), "the chip is known: evaluations of its model"
+    ),
 }
 
 
@@ -131,7 +141,9 @@ class Task:
         """Of each mark the placement that counts there: the best told until then; on a noisy track one, confirmed."""
         if self._track.apart:
             return {self._budget + CONTENDERS * AGAIN: self._confirmed()}
-        return {mark: self._marked.get(mark, self._best[1]) for mark in self._track.marks if mark <= self._budget}
+        return {
+            mark: self._marked.get(mark, self._best[1]) for mark in self._track.marks if mark <= self._budget
+        }
 
     def _told(self, mapping: NDArray[np.int16]) -> Told:
         """Of a placement that fits: seconds and those of the parts, with the noise of one measurement on all alike."""
@@ -156,7 +168,9 @@ class Task:
     def _confirmed(self) -> NDArray[np.int16]:
         """Of the fastest measured, the one with the least mean of further measurements."""
         ranked = sorted(self._seen.values(), key=lambda one: one[0])[:CONTENDERS]
-        means = [np.mean([self._noisy(self._judge.cost(mapping)) for _ in range(AGAIN)]) for _, mapping in ranked]
+        means = [
+            np.mean([self._noisy(self._judge.cost(mapping)) for _ in range(AGAIN)]) for _, mapping in ranked
+        ]
         return ranked[int(np.argmin(means))][1]
 
 

@@ -52,7 +52,9 @@ SOLVE_S = 20.0
 
 def problem_of(instance: Instance, truth: bool = False) -> Any:
     """The instance as a problem of egrl: as a method sees it, or as it truly is."""
-    network, chip = instance.truth if truth and instance.kind == "board" else (instance.network, instance.chip)
+    network, chip = (
+        instance.truth if truth and instance.kind == "board" else (instance.network, instance.chip)
+    )
     if instance.kind == "mcm":
         workload, _, chips = instance.name.removeprefix("mcm:").partition("@")
         return McmProblem(load(workload), load_package("mcm36"), McmConfig(chips=int(chips)))
@@ -126,7 +128,10 @@ def _searched(task: Task, seed: int, method: str, settings: tuple[str, ...], pre
         if batch is None:
             return
         if task._track.apart:
-            told = [_measured(task, mapping, row) for mapping, row in zip(batch.mapping, batch.source, strict=True)]
+            told = [
+                _measured(task, mapping, row)
+                for mapping, row in zip(batch.mapping, batch.source, strict=True)
+            ]
             search.tell(batch, [seconds for seconds, _ in told], [profile for _, profile in told])
             continue
         found = problem.evaluate(batch.proposals.mapping, batch.key)
