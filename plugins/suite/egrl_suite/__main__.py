@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from egrl_suite.instances import SPLITS, SuiteError, find, instances, version
+from egrl_suite.library import SPLITS, SuiteError, find, instances, version
 from egrl_suite.tasks import TRACKS
 
 
@@ -123,7 +123,7 @@ def _program(given: argparse.Namespace) -> None:
 
 
 def _export(given: argparse.Namespace) -> None:
-    from egrl_suite.instances import DATA, read_network
+    from egrl_suite.library import DATA, read_network
 
     one = find(given.instance)
     if one.kind == "mcm":

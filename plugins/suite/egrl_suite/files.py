@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from egrl_suite.instances import Instance, SuiteError, find, instances, version
+from egrl_suite.library import Instance, SuiteError, find, instances, version
 from egrl_suite.methods import method_named, run
 from egrl_suite.scores import judged
 from egrl_suite.tasks import Track, track_named

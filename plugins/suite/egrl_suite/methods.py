@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl_suite.instances import Instance, SuiteError, packed
+from egrl_suite.library import Instance, SuiteError, packed
 from egrl_suite.tasks import OutOfBudget, Task, Track
 
 Search = Callable[[Task, int], Any]
@@ -116,6 +116,8 @@ def run(instance: Instance, track: Track, budget: int, name: str, seed: int) -> 
             failed = "" if np.isfinite(told.cost) else "its placement cannot run"
     except OutOfBudget:
         pass
+    except SuiteError:
+        raise
     except Exception as error:
         failed = f"{type(error).__name__}: {error}"[:200]
     answers = {str(mark): packed(mapping) for mark, mapping in task.answers().items()}

@@ -2,10 +2,10 @@
 
 A graph is a list of nodes (seconds on a chip, bytes of weights) and of tensors (the node that makes it, seconds on a
 link, the nodes that read it). A partition names the chip of each node: int [N, 1]. The cost is the busy time of the
-busiest chip or link. A chip is busy with its nodes, a link with every tensor that passes it, once: link i leads from chip
-i to the next. Four rules must hold: no node is on an earlier chip than one that it reads; with a chip in use all earlier
-ones are; where a tensor goes straight from one chip to another, no chain of tensors goes there by others; the weights
-of a chip fit into its memory. Nothing is repaired: a partition that breaks a rule is none.
+busiest chip or link. A chip is busy with its nodes, a link with every tensor that passes it, once: link i leads from
+chip i to the next. Four rules must hold: no node is on an earlier chip than one that it reads; with a chip in use all
+earlier ones are; where a tensor goes straight from one chip to another, no chain of tensors goes there by others; the
+weights of a chip fit into its memory. Nothing is repaired: a partition that breaks a rule is none.
 """
 
 from __future__ import annotations

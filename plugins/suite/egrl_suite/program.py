@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from egrl_suite.instances import Instance, SuiteError, instances, packed
 from egrl_suite.judge import Wrong
+from egrl_suite.library import Instance, SuiteError, instances, packed
 from egrl_suite.scores import judged, score
 
 LIMIT_S, MOST_BYTES = 20.0, 1 << 22

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from egrl_suite.instances import find, unpacked
 from egrl_suite.judge import Wrong
+from egrl_suite.library import find, unpacked
 
 T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145)
 """97.5 % points of Student's t with 1, 2, … degrees of freedom; from 15 on the normal's, widened: 1.96 + 2.5 / n."""

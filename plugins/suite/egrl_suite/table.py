@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from egrl_suite.files import complete, read
-from egrl_suite.instances import SuiteError, version
+from egrl_suite.library import SuiteError, version
 from egrl_suite.scores import Score, score
 from egrl_suite.tasks import track_named
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl_suite.instances import KINDS, Instance, SuiteError
 from egrl_suite.judge import Wrong
+from egrl_suite.library import KINDS, Instance, SuiteError
 
 CONTENDERS, AGAIN = 4, 3
 """Of a noisy track: mappings that are measured again at the end, and how often each; these requests count."""
@@ -106,7 +106,8 @@ class Task:
         self._marked: dict[int, NDArray[np.int16]] = {}
         self._seen: dict[bytes, tuple[float, NDArray[np.int16]]] = {}
         self.default_cost, self.default_profile = self._told(self.default)
-        self._keep(self.default, self.default_cost)
+        if track.marks != (1,):  # where one placement is answered, that counts, and no better one
+            self._keep(self.default, self.default_cost)
 
     @property
     def used(self) -> int:

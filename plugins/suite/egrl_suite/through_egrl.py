@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import egrl
 from egrl.core.archive import START
 from egrl.methods.placed import place, placed_by_network
-from egrl_suite.instances import DATA, Instance, SuiteError, find
+from egrl_suite.library import DATA, Instance, SuiteError, find
 from egrl_suite.methods import Search
 from egrl_suite.tasks import Task
 from hwsim.mcm.config import McmConfig
@@ -39,10 +39,9 @@ METHODS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "greedy-dp": ("greedy-dp", (), ""),
     "twin": ("twin", (), ""),
     "ppo": ("ppo", (), ""),
-    "optuna-tpe": ("benchmarks.peers:OPTUNA", ("method.optimiser=TPESampler",), ""),
-    "optuna-cma": ("benchmarks.peers:OPTUNA", ("method.optimiser=CmaEsSampler",), ""),
-    "nevergrad": ("benchmarks.peers:NEVERGRAD", ("method.optimiser=NGOpt",), ""),
-    "pymoo-ga": ("benchmarks.peers:PYMOO", ("method.optimiser=GA",), ""),
+    "optuna-tpe": ("egrl_suite.peers:OPTUNA", ("method.optimiser=TPESampler",), ""),
+    "nevergrad": ("egrl_suite.peers:NEVERGRAD", ("method.optimiser=NGOpt", "method.budget=400"), ""),
+    "pymoo-ga": ("egrl_suite.peers:PYMOO", (), ""),
 }
 """Name of a row -> method, settings, preset."""
 NAMES = ("rules", "exact", "network*", "place*", *METHODS)

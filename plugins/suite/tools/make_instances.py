@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 
-from egrl_suite.instances import DATA, packed
 from egrl_suite.judge import Judge
+from egrl_suite.library import DATA, packed
 from egrl_suite.modules import ModuleJudge
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import tensors_of
@@ -56,9 +56,9 @@ PLACED = {
 }
 """Families and, but for `nnpi`, chips of the test split are in no other."""
 MODULES = {
-    "train": "",
-    "validation": "",
-    "test": "mobilenet_v2@16 efficientnet_b0@36 mixer_s16@24",
+    "train": "regnet_x@24 darknet53@36 two_tower@8",
+    "validation": "deeplab_v3@16 mobilenet_v2@16 efficientnet_b0@36",
+    "test": "quartznet15x5@24 mixer_s16@24 conv_lstm@12",
 }
 BOARDS = {
     "train": "resnet101@nnpi darknet53@nnpi dlrm_large@nnpi",
@@ -71,8 +71,8 @@ QUICK = (
     "crnn@npu",
     "dcgan@tpuv4i",
     "pix2pix_narrow@nnpi",
+    "mcm:mixer_s16@24",
     "board:vgg19_tiled@nnpi",
-    "mcm:vgg16_tiled@16",
 )
 
 

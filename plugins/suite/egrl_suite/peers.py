@@ -1,6 +1,6 @@
 """Other people's optimisers as methods, for comparisons: Nevergrad, Optuna and pymoo (the extra `peers`).
 
-    egrl compare --methods egrl,benchmarks.peers:NEVERGRAD … --set benchmarks.peers:NEVERGRAD.optimiser=PSO
+    egrl compare --methods egrl,egrl_suite.peers:NEVERGRAD … --set egrl_suite.peers:NEVERGRAD.optimiser=PSO
 
 Sources: Bennet et al., "Nevergrad: black-box optimization platform" (2021); Akiba et al., "Optuna: a next-generation
 hyperparameter optimization framework" (KDD 2019); Blank and Deb, "pymoo: multi-objective optimization in Python" (IEEE
