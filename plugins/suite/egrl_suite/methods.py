@@ -16,16 +16,12 @@ import importlib
 import inspect
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from egrl_suite.library import Instance, SuiteError, packed
-from egrl_suite.tasks import OutOfBudget, Task, Track
-
-Search = Callable[[Task, int], Any]
-"""Searches a task with a seed; what it returns, if anything, is measured last."""
+from egrl_suite.tasks import OutOfBudget, Search, Task, Track
 
 
 def default(task: Task, seed: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, inf
 from typing import Any, NamedTuple
@@ -173,6 +173,10 @@ class Task:
             np.mean([self._noisy(self._judge.cost(mapping)) for _ in range(AGAIN)]) for _, mapping in ranked
         ]
         return ranked[int(np.argmin(means))][1]
+
+
+Search = Callable[[Task, int], Any]
+"""Searches a task with a seed; what it returns, if anything, is measured last."""
 
 
 def _without_rates(chip: dict[str, Any]) -> dict[str, Any]:

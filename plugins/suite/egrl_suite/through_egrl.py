@@ -16,8 +16,7 @@ import egrl
 from egrl.core.archive import START
 from egrl.methods.placed import place, placed_by_network
 from egrl_suite.library import DATA, Instance, SuiteError, find
-from egrl_suite.methods import Search
-from egrl_suite.tasks import Task
+from egrl_suite.tasks import Search, Task
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
