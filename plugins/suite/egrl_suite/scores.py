@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -43,6 +44,13 @@ def judged(row: dict[str, Any], mark: str) -> float:
     answer = row["answers"].get(mark)
     if row.get("failed") or answer is None:
         return instance.default_cost
+    return _cost(instance.name, answer)
+
+
+@cache
+def _cost(name: str, answer: str) -> float:
+    """Of a placement as text; the default's if it cannot run."""
+    instance = find(name)
     try:
         return instance.judge.cost(unpacked(answer, instance.judge.sizes.shape))
     except Wrong:

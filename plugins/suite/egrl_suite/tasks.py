@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from egrl_suite.judge import Wrong
 from egrl_suite.library import KINDS, Instance, SuiteError
 
+MARKS = (25, 100, 400)
 CONTENDERS, AGAIN = 4, 3
 """Of a noisy track: mappings that are measured again at the end, and how often each; these requests count."""
 
@@ -39,24 +40,19 @@ class Track:
 
 
 TRACKS = {
-    "one-shot": Track((1,), ("nnpi", "mcm"), "one placement, nothing asked"),
-    "measurements": Track(
-        (25, 100, 400), ("nnpi", "mcm"), "totals are told; of the chip only memories", rates=False
-    ),
+    "one-shot": Track((1,), ("nnpi",), "one placement, nothing asked"),
+    "measurements": Track(MARKS, ("nnpi",), "totals are told; of the chip only memories", rates=False),
     "profiles": Track(
-        (25, 100, 400),
-        ("nnpi", "mcm"),
-        "as measurements, with the seconds of every part",
-        profiles=True,
-        rates=False,
+        MARKS, ("nnpi",), "as measurements, with the seconds of every op", profiles=True, rates=False
     ),
     "boards": Track(
         (50, 100), ("board",), "a chip file that is wrong, 2 % noise, the answer confirmed", apart=True
     ),
     "board-profiles": Track((50, 100), ("board",), "as boards, with the seconds of every op", True, True),
     "model": Track(
-        (1000, 10_000, 100_000, 1_000_000), ("nnpi", "mcm"), "the chip is known: evaluations of its model"
+        (1000, 10_000, 100_000, 1_000_000), ("nnpi",), "the chip is known: evaluations of its model"
     ),
+    "modules": Track(MARKS, ("mcm",), "partitions of graphs among chips; totals are told"),
 }
 
 

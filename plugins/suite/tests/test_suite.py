@@ -198,7 +198,7 @@ def test_a_run_goes_on_and_a_table_judges_anew_and_lacks_nothing(tmp_path, capsy
     words = ["run", "--track", "measurements", "--quick", "--split", "test", "--most", "25", "-o", str(out)]
     assert main([*words, "--method", "random"]) == 0
     document = files.read(out)
-    assert len(document["rows"]) == 5
+    assert len(document["rows"]) == 4
     document["rows"].pop()
     lied = document["rows"][0]
     lied["judged"] = {"25": 1e-9}
@@ -206,7 +206,7 @@ def test_a_run_goes_on_and_a_table_judges_anew_and_lacks_nothing(tmp_path, capsy
     lacking = table.boards([out])
     assert lacking["measurements", "test", True]["random"]["25"].failed == 1
     assert main([*words, "--method", "random,default"]) == 0
-    assert len(files.read(out)["rows"]) == 10
+    assert len(files.read(out)["rows"]) == 8
     capsys.readouterr()
     assert main(["table", str(out), "--figure", str(tmp_path / "shares.png")]) == 0
     text = capsys.readouterr().out
@@ -315,3 +315,24 @@ def test_modules_that_break_a_rule_are_none():
     }.items():
         with pytest.raises(Wrong, match=words):
             judge.cost([list(row) for row in wrong])
+
+
+@pytest.mark.slow
+def test_a_method_of_the_working_folder_runs_in_several_processes(tmp_path, monkeypatch):
+    method(tmp_path, monkeypatch, "mine", "def place(network, chip): return [[0, 0] for _ in network['ops']]")
+    words = [
+        "run",
+        "--track",
+        "one-shot",
+        "--quick",
+        "--split",
+        "test",
+        "--workers",
+        "2",
+        "--method",
+        "mine:place,default",
+        "-o",
+    ]
+    assert main([*words, "two.json.gz"]) == 0
+    rows = files.read(tmp_path / "two.json.gz")["rows"]
+    assert [row["failed"] for row in rows] == [""] * 8
