@@ -320,19 +320,7 @@ def test_modules_that_break_a_rule_are_none():
 @pytest.mark.slow
 def test_a_method_of_the_working_folder_runs_in_several_processes(tmp_path, monkeypatch):
     method(tmp_path, monkeypatch, "mine", "def place(network, chip): return [[0, 0] for _ in network['ops']]")
-    words = [
-        "run",
-        "--track",
-        "one-shot",
-        "--quick",
-        "--split",
-        "test",
-        "--workers",
-        "2",
-        "--method",
-        "mine:place,default",
-        "-o",
-    ]
-    assert main([*words, "two.json.gz"]) == 0
+    words = ["--track", "one-shot", "--quick", "--split", "test", "--workers", "2", "-o", "two.json.gz"]
+    assert main(["run", *words, "--method", "mine:place,default"]) == 0
     rows = files.read(tmp_path / "two.json.gz")["rows"]
     assert [row["failed"] for row in rows] == [""] * 8
