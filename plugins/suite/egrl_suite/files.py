@@ -80,7 +80,7 @@ def run_all(
         "quick": quick,
         "most": sizes[-1],
     }
-    document = read(path) if path.exists() else {**head, "rows": []}
+    document: dict[str, Any] = read(path) if path.exists() else {**head, "rows": []}
     for key, value in head.items():
         if document[key] != value:
             raise SuiteError(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import egrl
+from egrl import ask_tell
 from egrl.core.archive import START
 from egrl.methods.placed import place, placed_by_network
 from egrl_suite.library import DATA, Instance, SuiteError, find
@@ -118,7 +118,7 @@ def _searched(task: Task, seed: int, method: str, settings: tuple[str, ...], pre
     if method == "egrl" and not task._track.profiles:
         given += [PROFILED]
     try:
-        search = egrl.Search(problem, method=method, seed=seed, settings=given, preset=preset)
+        search = ask_tell.Search(problem, method=method, seed=seed, settings=given, preset=preset)
     except InputError as error:
         raise SuiteError(f"{method}: {error}") from None
     while task.left:
