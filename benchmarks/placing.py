@@ -14,7 +14,7 @@ arms: `egrl`, and without or with another of its parts, one at a time: `linear` 
 `no-seeding` (no scores of networks in chromosomes), `sac-frozen` (the actor stays what it begins with),
 `sac-untrained` (it begins with a random network), `no-critic` (children of chromosomes are not chosen by SAC's critic),
 `own-replay`, `no-migration`; `ea` and `pg`, each alone; `annealing` from what the first rule places; `rank`: a context
-network alone, from a random start; `cma-scores`, `annealing-scores`: `benchmarks.placing_rivals`.
+network alone, from a random start.
 
 A line is one search: the best speedup over the default rule at each mark. The table gives geometric means over seeds
 and networks and, at each mark, the mean logarithm of the ratio to `egrl` that began alike, with its 95 % interval by
@@ -69,8 +69,6 @@ ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pg": ("pg", ()),
     "annealing": ("annealing", ()),
     "rank": ("rank", ()),
-    "cma-scores": ("benchmarks.placing_rivals:CMA_ON_SCORES", ()),
-    "annealing-scores": ("benchmarks.placing_rivals:ANNEALING_ON_SCORES", ()),
 }
 
 

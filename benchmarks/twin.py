@@ -40,8 +40,8 @@ CONTENDERS, AGAIN = 5, 3
 METHODS = {
     "egrl-alone": ("egrl", ["method.twin=off"]),
     "twin-profiled": ("twin", []),
-    "nevergrad": ("benchmarks.peers:NEVERGRAD", []),
-    "optuna": ("benchmarks.peers:OPTUNA", []),
+    "nevergrad": ("egrl_suite.peers:NEVERGRAD", []),
+    "optuna": ("egrl_suite.peers:OPTUNA", []),
     "twin-deep": ("twin", [f"method.steps={DEEPER * TwinConfig.steps}"]),
 }
 """Methods with settings: name -> method, settings."""

@@ -12,7 +12,12 @@ import pytest
 from commands import outcome
 from results import results
 
-from benchmarks.peers import (
+from egrl.cli.main import main
+from egrl.core import typed_tables
+from egrl.core.archive import START, Archive, proposals
+from egrl.core.method import Context, Method
+from egrl.methods import find_method
+from egrl_suite.peers import (
     FAILED,
     Nevergrad,
     NevergradConfig,
@@ -23,11 +28,6 @@ from benchmarks.peers import (
     Pymoo,
     PymooConfig,
 )
-from egrl.cli.main import main
-from egrl.core import typed_tables
-from egrl.core.archive import START, Archive, proposals
-from egrl.core.method import Context, Method
-from egrl.methods import find_method
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
 from hwsim.space import Space
@@ -52,7 +52,7 @@ def build(
     name: str, problem: Problem, seed: int = 0, start: Mapping16 | None = None, **settings: object
 ) -> Method:
     library, _, optimiser = name.partition(":")
-    definition = find_method(f"benchmarks.peers:{library.upper()}")
+    definition = find_method(f"egrl_suite.peers:{library.upper()}")
     if optimiser:
         settings["optimiser"] = optimiser
     own = typed_tables.build(definition.config, settings, name)
@@ -310,13 +310,13 @@ def test_a_run_by_name_is_resumed_as_if_never_stopped(tmp_path):
         "--workload",
         "alexnet",
         "--method",
-        "benchmarks.peers:OPTUNA",
+        "egrl_suite.peers:OPTUNA",
         "--quiet",
         "--bound-seconds",
         "0",
     ]
     assert main([*argv, "--evals", "12", "--out", str(tmp_path / "whole")]) == 0
     assert main([*argv, "--evals", "5", "--out", str(tmp_path / "parts")]) == 0
-    again = ["run", "--resume", str(tmp_path / "parts"), "--method", "benchmarks.peers:OPTUNA", "--quiet"]
+    again = ["run", "--resume", str(tmp_path / "parts"), "--method", "egrl_suite.peers:OPTUNA", "--quiet"]
     assert main([*again, "--evals", "12"]) == 0
     assert outcome(tmp_path / "whole") == outcome(tmp_path / "parts")

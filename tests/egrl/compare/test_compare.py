@@ -23,13 +23,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from benchmarks.peers import GROUP
 from egrl.cli.main import main
 from egrl.compare import report
 from egrl.compare import statistics as comparison
 from egrl.compare.report import STOPPING, Job, plan
 from egrl.compare.statistics import Run, paired_interval, rows, run_of
 from egrl.methods import find_method
+from egrl_suite.peers import GROUP
 from workloads.errors import InputError
 
 EVALS = 42
@@ -154,9 +154,9 @@ def test_names_are_no_markup_in_what_people_read():
 
 
 def test_black_box_optimisers_stand_in_a_table_of_their_own():
-    names = ["benchmarks.peers:PYMOO", "egrl", "random"]
+    names = ["egrl_suite.peers:PYMOO", "egrl", "random"]
     groups = {name: find_method(name).group for name in names}
-    assert groups == {"benchmarks.peers:PYMOO": GROUP, "egrl": "", "random": ""}
+    assert groups == {"egrl_suite.peers:PYMOO": GROUP, "egrl": "", "random": ""}
     found = rows([run_(name, 0, 1.0) for name in names], names, None, None, groups)
     entry = {
         **{"workload": "w", "problem": "nnpi", "chip": "c", "unit": "s", "baseline": 1.0},
@@ -169,7 +169,7 @@ def test_black_box_optimisers_stand_in_a_table_of_their_own():
         [line.split()[1] for line in part.splitlines() if line.startswith("| ")][2:]
         for part in text.split(f"\n{GROUP}:\n\n")
     ]
-    assert listed == [["egrl", "random"], ["benchmarks.peers:PYMOO"]]
+    assert listed == [["egrl", "random"], ["egrl_suite.peers:PYMOO"]]
 
 
 # ---- the command

@@ -1,0 +1,109 @@
+"""The leaderboard: a table in Markdown, and a figure of the share of headroom against measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egrl_suite.files import complete, read
+from egrl_suite.library import SuiteError, version
+from egrl_suite.scores import Score, score
+from egrl_suite.tasks import track_named
+
+Board = dict[str, dict[str, Score]]
+"""Method -> mark -> score."""
+
+
+def boards(paths: Sequence[Path]) -> dict[tuple[str, str, bool], Board]:
+    """The scores of all files, by track, split and whether it is the quick slice alone.
+
+    Raises SuiteError if two files have the same method in the same track, or one is of another version.
+    """
+    found: dict[tuple[str, str, bool], Board] = {}
+    for path in paths:
+        document = read(path)
+        board = found.setdefault((document["track"], document["split"], document["quick"]), {})
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for row in complete(document):
+            rows.setdefault(row["method"], []).append(row)
+        for method, own in rows.items():
+            if method in board:
+                raise SuiteError(f"{path}: {method} stands in another file of this track, too")
+            scores = {str(mark): score(own, str(mark)) for mark in track_named(document["track"]).marks}
+            board[method] = {mark: each for mark, each in scores.items() if each is not None}
+    return found
+
+
+def markdown(found: dict[tuple[str, str, bool], Board]) -> str:
+    """A table for each track: the best at the last mark first."""
+    parts = []
+    for (track, split, quick), board in sorted(found.items()):
+        marks = [
+            str(mark) for mark in track_named(track).marks if any(str(mark) in own for own in board.values())
+        ]
+        some = next(iter(next(iter(board.values())).values()))
+        of = f"{split} split{', quick slice' if quick else ''}"
+        head = f"{of}: {some.instances} instances, {some.families} families"
+        lines = [
+            f"**{track}** ({track_named(track).about}; {head}; suite {version()['version']}, `{version()['digest']}`)",
+            "",
+            f"| method | {' | '.join(map(_title, marks))} | worst | failed | seeds |",
+            "|---|" + "---:|" * (len(marks) + 3),
+        ]
+        for method in sorted(board, key=lambda name: _rank(board[name], marks)):
+            own = board[method]
+            last = own[max(own, key=int)]
+            cells = [_cell(own.get(mark)) for mark in marks]
+            worst = min(each.worst for each in own.values())
+            lines.append(
+                f"| `{method}` | {' | '.join(cells)} | {worst:.3f} | {last.failed or ''} | {last.seeds} |"
+            )
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _title(mark: str) -> str:
+    return "share" if mark == "1" else f"{int(mark):,}"
+
+
+def _rank(own: dict[str, Score], marks: Sequence[str]) -> tuple[float, ...]:
+    return tuple(-own[mark].share if mark in own else np.inf for mark in reversed(marks))
+
+
+def _cell(found: Score | None) -> str:
+    return "" if found is None else f"{found.share:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:
+    """Draw the tracks with several marks: mean share and its band over families. Needs matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise SuiteError("--figure: expected matplotlib, found none: pip install matplotlib") from None
+    drawn = {key: board for key, board in found.items() if len(track_named(key[0]).marks) > 1}
+    if not drawn:
+        raise SuiteError("--figure: expected results of a track with several marks, found none")
+    canvas = Figure(figsize=(5.5 * len(drawn), 4.2), layout="constrained")
+    for axes, ((track, split, _), board) in zip(
+        canvas.subplots(1, len(drawn), squeeze=False)[0], sorted(drawn.items()), strict=True
+    ):
+        for number, (method, own) in enumerate(board.items()):
+            marks = sorted(own, key=int)
+            shares, colour = [own[mark].share for mark in marks], f"C{number % 10}"
+            xs, style = [int(mark) for mark in marks], "-" if number < 10 else "--"
+            axes.plot(xs, shares, style, marker=".", color=colour, label=method)
+            axes.fill_between(
+                xs, [own[m].low for m in marks], [own[m].high for m in marks], color=colour, alpha=0.1, lw=0
+            )
+        axes.set(
+            xscale="log",
+            xlabel="measurements",
+            ylabel="share of the headroom",
+            title=f"{track}, {split}",
+            ylim=(-0.1, 1.1),
+        )
+        axes.legend(fontsize=7)
+    canvas.savefig(path, dpi=110)

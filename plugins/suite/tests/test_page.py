@@ -1,0 +1,30 @@
+"""The page of the suite: its leaderboard is what the shipped results say, and its numbers what the instances say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egrl_suite import library, table, tasks
+
+HERE = Path(__file__).parents[1]
+PAGE = (HERE.parents[1] / "docs/results/suite.md").read_text(encoding="utf-8")
+ALL = library.all_instances()
+
+
+@pytest.mark.slow
+def test_the_leaderboard_is_what_the_shipped_results_say():
+    shipped = sorted((HERE / "results").glob("*.json.gz"))
+    assert len(shipped) >= 3
+    assert table.markdown(table.boards(shipped)) in PAGE
+
+
+def test_the_page_has_the_numbers_of_the_instances():
+    assert len({one.family for one in ALL}) == 14
+    gaps = [one.best_cost / one.bound - 1.0 for one in ALL if one.kind == "nnpi"]
+    assert f"**with proven optima**: {len(ALL)} instances of fourteen families" in PAGE
+    assert f"the {len(gaps)} on\nchip files {100 * np.mean(gaps):.2f} % on average" in PAGE
+    for track in tasks.TRACKS:
+        assert f"`{track}`" in PAGE
