@@ -6,6 +6,7 @@ float32 [M, P], too, if one of them has a profile; all NaN if a row has none.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import math
@@ -135,6 +136,19 @@ def read(paths: Sequence[Path], shapes: Sequence[tuple[int, ...]] | None = None)
             f" {tickets[order[twice[0]]]}"
         )
     return {name: [parts[i] for i in order] for name, parts in columns.items()}
+
+
+def scalars(folder: Path, ticket: int) -> dict[str, float] | None:
+    """Cost, speedup and reward of one evaluation; None where no chunk in a folder has it, or that is damaged."""
+    for path in (chunk.path for chunk in listing(folder) if chunk.first <= ticket < chunk.end):
+        with contextlib.suppress(*_DAMAGED, IndexError):
+            data = read_bytes(path, "a chunk of mappings")
+            _check_sizes(path, data, None)
+            with np.load(io.BytesIO(data), allow_pickle=False) as chunk:
+                at = np.flatnonzero(chunk["evaluation"] == ticket)
+                if len(at):
+                    return {name: float(chunk[name][at[0]]) for name in ("cost", "speedup", "reward")}
+    return None
 
 
 def _check_sizes(path: Path, data: bytes, shapes: Sequence[tuple[int, ...]] | None) -> None:

@@ -21,6 +21,7 @@ from egrl.measure.apart import sheltered
 from egrl.problems import KIND, build_problem, find_problem, with_baseline_of
 from egrl.runs import chunks, config
 from egrl.runs import folder as run_folder
+from egrl.runs.agreement import SAME
 from egrl.runs.config import RunOptions
 from egrl.runs.folder import METRICS, SUMMARY
 from egrl.runs.summary import read_summary
@@ -49,9 +50,6 @@ SCALED = "speedups_scaled"
 """Key of a summary whose speedups are over another baseline than the run's: what those of its files are times."""
 MADE_OVER = "made_over"
 """Key of such a summary: what the run's own baseline is called."""
-
-SAME = 1e-6
-"""How much two costs of one mapping may differ by rounding, relative."""
 
 
 def with_own_inputs(options: RunOptions, folder: Path) -> RunOptions:

@@ -22,6 +22,7 @@ from egrl.core.contracts import GENERATION, Budget
 from egrl.core.loop import Champion, SearchState
 from egrl.core.method import Composition
 from egrl.core.typed_tables import Count, Number, Positive, Printable, check_document
+from egrl.runs.agreement import check_agreement
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.text import (
@@ -77,6 +78,7 @@ class _Best(TypedDict):
     speedup: Number
     cost: Number
     source: Printable
+    evaluation: NotRequired[int]
     unit: NotRequired[Printable]
     bound_by: NotRequired[dict[str, Number] | None]
     is_baseline: NotRequired[bool]
@@ -307,11 +309,12 @@ def _certified(
 
 
 def read_summary(run: Path) -> dict[str, Any]:
-    """summary.json of a run folder; InputError where there is none or it is damaged."""
+    """summary.json of a run folder; InputError where there is none, it is damaged, or its numbers are not the run's."""
     path = run / SUMMARY
     summary = parse_document(read_text(path, "the summary of a run"), str(path), KIND, VERSION)
     check_document(_Summary, summary, str(path))
     check_characters(summary, str(path))
+    check_agreement(run, str(path), summary)
     return summary
 
 

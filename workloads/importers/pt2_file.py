@@ -32,6 +32,8 @@ WIDTHS = {
     **{28: 2, 29: 1, 30: 1, 31: 1, 32: 1, 33: 1, 34: 4, 35: 8},
 }
 """Number of a type in the schema -> bytes an element."""
+_WHOLE = (3, 4, 5)
+"""Types of whole numbers with a sign."""
 _COUNTING = (3, 4, 5, 12, 28, 34, 35)
 """Types of ids, masks and shapes; the others hold numbers to compute with."""
 
@@ -44,7 +46,7 @@ def read(data: bytes, file: str, dimensions: Dimensions) -> ModelGraph:
     """
     program = _program(data, file)
     try:
-        return _graph(program, _same(program, data), file, dimensions)
+        return _graph(program, _same(program, data), _numbers(program, data), file, dimensions)
     except InputError:
         raise
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
@@ -103,8 +105,39 @@ def _same(program: Any, data: bytes) -> dict[str, str]:
     return same
 
 
-def _graph(program: Any, same: Mapping[str, str], file: str, dimensions: Dimensions) -> ModelGraph:
-    """`same` names inputs that are others, too."""
+def _numbers(program: Any, data: bytes) -> dict[str, int]:
+    """The whole numbers without dimensions that a program holds and never changes, by the inputs that they are."""
+    signature, found = program["graph_module"]["signature"], dict[str, int]()
+    changed = set(_replaced(signature).values())
+    held = {
+        _held(content): content["arg"]["name"]
+        for spec in signature["input_specs"]
+        for content in spec.values()
+        if _held(content)
+    }
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for config in (
+                name
+                for name in archive.namelist()
+                if name.endswith(("_weights_config.json", "_constants_config.json"))
+            ):
+                for name, place in json.loads(archive.open(config).read(MAX_GRAPH_BYTES))["config"].items():
+                    meta, width = place["tensor_meta"], WIDTHS.get(place["tensor_meta"]["dtype"], 0)
+                    if meta["sizes"] or meta["dtype"] not in _WHOLE or held.get(name, name) in changed:
+                        continue
+                    text = archive.open(f"{config.rpartition('/')[0]}/{place['path_name']}").read(width + 1)
+                    if len(text) == width and not place["use_pickle"] and name in held:
+                        found[held[name]] = int.from_bytes(text, "little", signed=True)
+    except (*DAMAGED, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    return found
+
+
+def _graph(
+    program: Any, same: Mapping[str, str], numbers: Mapping[str, int], file: str, dimensions: Dimensions
+) -> ModelGraph:
+    """`same` names inputs that are others, too; `numbers` as in `Writer`."""
     module = program["graph_module"]
     graph, signature = module["graph"], module["signature"]
     fixed, given = _inputs(signature)
@@ -121,7 +154,11 @@ def _graph(program: Any, same: Mapping[str, str], file: str, dimensions: Dimensi
     tensors |= {name: tensor_of(meta, name) for name, meta in graph["tensor_values"].items()}
     dimensions.check(file)
     writer = Writer(
-        file, tensors, fixed, lambda meta, name: replace(tensor_of(meta, name), constant=False, learned=0)
+        file,
+        tensors,
+        fixed,
+        lambda meta, name: replace(tensor_of(meta, name), constant=False, learned=0),
+        numbers,
     )
     outputs = writer.run(graph, {name: same.get(name, name) for name in tensors})
     mutations, holds = _replaced(signature), writer.storages.holds

@@ -4,7 +4,7 @@ Format: torch/_export/serde/schema.py of https://github.com/pytorch/pytorch. Wha
 (torch/_higher_order_ops):
 - a region (`no_grad`, `autocast`, `checkpoint`, …) is what is in it;
 - `scan` and `map` are one node with a body, that runs as often as their operands have slices;
-- `while_loop` and others, too, but nobody knows how often they run;
+- `while_loop` and others, too; how often they run is known if a counter says it (`pt2_counters.py`);
 - `cond` is its branch of more products, and holds the constants of the other one, too.
 
 Writes in place, as values: who reads a tensor after a write to memory that it shares reads what was written.
@@ -21,6 +21,7 @@ from typing import Any
 from workloads.errors import InputError
 from workloads.importers.aten import ALIASES, DROPPED, Call, Ref, node_of, targets_of
 from workloads.importers.ir import Body, Node, Shape, Tensor, all_nodes
+from workloads.importers.pt2_counters import made_value, trips_of
 from workloads.importers.work import dearest
 
 MAX_DEPTH = 50
@@ -52,6 +53,7 @@ class Writer:
         constants: names of those that hold the same in every inference.
         nodes: what is written so far.
         remarks: what the user should know.
+        numbers: whole numbers that are known, by the tensors that hold them.
     """
 
     def __init__(
@@ -60,7 +62,9 @@ class Writer:
         tensors: dict[str, Tensor],
         constants: set[str],
         tensor_of: Callable[[Any, str], Tensor],
+        numbers: Mapping[str, int],
     ) -> None:
+        self.numbers = dict(numbers)
         self.file, self.tensors, self.constants, self.tensor_of = file, tensors, constants, tensor_of
         self.nodes: list[Node] = []
         self.remarks: dict[str, None] = {}
@@ -117,6 +121,11 @@ class Writer:
         self._plain(call, targets)
 
     def _plain(self, call: Call, targets: list[str]) -> None:
+        number = made_value(call, self.numbers)
+        if number is not None:
+            self.numbers |= dict.fromkeys(call.outputs, number)
+        elif targets:
+            self.numbers.clear()  # which of them are written to, nobody knows here
         made = tuple(f"{call.name}@{at}" for at in range(len(call.outputs), len(targets)))
         call = replace(
             call,
@@ -203,6 +212,8 @@ class Writer:
             shape = self._shape(operands[-2][0].name)
             trips = shape[0] if shape else None
             needed = needed[: len(operands[0])] if len(operands) > 2 else []
+        if op == "while_loop" and len(bodies) == 2 and len(operands) == 2:
+            trips = self._counted(bodies, operands)
 
         def values(given: list[Any]) -> list[str]:
             return [self.storages.value(each.name) for each in _flat(given) if isinstance(each, Ref)]
@@ -212,6 +223,21 @@ class Writer:
         inputs = dict.fromkeys((*changing, *(name for name in values(other) if name not in self.constants)))
         body_ = Body(tuple(nodes), tuple(fresh), tuple(outputs), trips, tuple(needed))
         self.nodes.append(Node(call.name, op, tuple(inputs), call.outputs, {}, body_))
+
+    def _counted(self, bodies: list[Inner], operands: list[list[Any]]) -> int | None:
+        """How often a `while_loop` runs, of a condition and a body; None where that is not known."""
+        calls = [[_call(item, {}, "", at) for at, item in enumerate(body.graph["nodes"])] for body in bodies]
+        results = [
+            [arg["as_tensor"]["name"] if "as_tensor" in arg else "" for arg in body.graph["outputs"]]
+            for body in bodies
+        ]
+        given = [value for operand in operands for value in operand]
+        begins = [self.numbers.get(each.name) if isinstance(each, Ref) else None for each in given]
+        inputs = _inputs(bodies[0]), _inputs(bodies[1])
+        if len(results[0]) != 1 or any(len(each) != len(given) for each in inputs):
+            return None
+        condition, body = (calls[0], results[0][0]), (calls[1], results[1])
+        return trips_of(condition, body, inputs, begins, len(operands[0]))
 
     def _shape(self, name: str) -> Shape:
         return self.tensors[name].shape or ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egrl_edge.banks.problem import Banks, BanksProblem
+from egrl_edge.banks.problem import Banks, BanksConfig, BanksProblem
+from egrl_edge.executorch.plan_file import dumps
 from hwsim.nnpi.chip import Chip, load_chip
 from workloads.errors import InputError
 from workloads.programs.program import Buffer, Instruction, Program, Tensor, check
@@ -127,3 +129,54 @@ def test_tensors_that_fit_together_and_not_apart_are_said_to_be_so():
         InputError, match="480 bytes together, which no way to share them out over the banks fits"
     ):
         BanksProblem(program, chip(300, 300))
+
+
+@given(st.data())
+def test_in_a_written_plan_no_two_tensors_share_a_byte_at_a_step_and_each_fits_its_bank(data):
+    """By sets of bytes and steps; a tensor may take the place of one that is used for the last time."""
+    n = data.draw(st.integers(1, 8))
+    program = chain(
+        [data.draw(st.integers(0, 200)) for _ in range(n)], [data.draw(st.integers(0, 3)) for _ in range(n)]
+    )
+    ends = {
+        tensor.last_use: number for number, tensor in enumerate(program.tensors) if tensor.last_use > number
+    }
+    in_place = (
+        {i: ends[i] for i in data.draw(st.sets(st.sampled_from(sorted(ends)))) if ends[i] == i - 1}
+        if ends
+        else {}
+    )
+    of = list(range(n))
+    for i, before in sorted(in_place.items()):
+        of[i] = of[before]
+    sizes = [program.tensors[of[i]].size_bytes for i in range(n)]
+    shared = {i for i in range(n) if of.count(of[i]) > 1}
+    program = check(
+        replace(
+            program,
+            source="executorch",
+            tensors=tuple(replace(t, size_bytes=s) for t, s in zip(program.tensors, sizes, strict=True)),
+            buffers=tuple(
+                replace(b, traffic_bytes=sizes[b.tensor], alias_id=of[b.tensor] if b.tensor in shared else -1)
+                for b in program.buffers
+            ),
+        )
+    )
+    rooms = {"dram": data.draw(st.integers(1, 600)), "sram": data.draw(st.integers(1, 600))}
+    align = data.draw(st.sampled_from([1, 3, 16]))
+    try:
+        problem = BanksProblem(program, chip(*rooms.values()), BanksConfig(align))
+        rows = json.loads(dumps(problem, problem.baseline.mapping, 600.0, 0))["tensors"]
+    except InputError:  # no placement fits, or does not pack
+        return
+    taken: set[tuple[str, int, int]] = set()
+    for place in {of[i] for i in range(n) if sizes[i]}:
+        (row,) = (row for row in rows if row["tensor"] == f"t{place}")
+        lives = [t for t, own in zip(program.tensors, of, strict=True) if own == place]
+        room = range(row["offset_bytes"], row["offset_bytes"] + sizes[place])
+        steps = range(min(t.first for t in lives), max(t.last_use for t in lives) + 1)
+        held = {(row["bank"], step, byte) for step in steps for byte in room}
+        assert room.start % align == 0
+        assert room.stop <= rooms[row["bank"]]
+        assert not held & taken
+        taken |= held

@@ -146,6 +146,38 @@ def test_a_best_mapping_that_is_not_the_summarys_is_refused(whole, tmp_path, cap
         refuse(capsys, [*words, str(run)], "expected the mapping of summary.json, which costs")
 
 
+@pytest.mark.parametrize(
+    ("table", "key", "said"),
+    [
+        ("best", "speedup", "best.speedup: expected that of evaluation"),
+        ("best", "cost", "best.cost: expected that of evaluation"),
+        ("best", "reward", "best.reward: expected that of evaluation"),
+        ("baseline", "cost", "best.speedup: expected baseline.cost / best.cost"),
+    ],
+)
+def test_a_number_that_somebody_changed_is_believed_by_no_command(whole, tmp_path, table, key, said, capsys):
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
+    document = json.loads((run / "summary.json").read_text())
+    document[table][key] = 0.5 + 1.001 * document[table][key]
+    (run / "summary.json").write_text(json.dumps(document))
+    for words in ("report", "plot curves", "transfer", "evaluate", "export --format json -o x.json"):
+        workload = ["--workload", "alexnet"] if words == "transfer" else []
+        refuse(capsys, [*words.split(), str(run), *workload], said)
+    shutil.rmtree(run / "mappings")  # then its numbers are held to one another alone
+    if key != "reward":
+        refuse(capsys, ["report", str(run)], "best.speedup: expected baseline.cost / best.cost")
+
+
+def test_a_gap_follows_from_the_bound(whole, tmp_path, capsys):
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
+    document = json.loads((run / "summary.json").read_text())
+    document |= {"bound": document["best"]["cost"] / 1.25, "gap": 0.25}
+    (run / "summary.json").write_text(json.dumps(document))
+    assert PastRun.read(run).summary["gap"] == 0.25
+    (run / "summary.json").write_text(json.dumps(document | {"gap": 0.01}))
+    refuse(capsys, ["report", str(run)], "gap: expected best.cost / bound - 1, 0.25, found 0.01")
+
+
 @pytest.mark.parametrize("lines", [3, 5])
 def test_metrics_that_lack_generations_are_refused(whole, tmp_path, lines, capsys):
     run = Path(shutil.copytree(whole, tmp_path / "run"))

@@ -151,8 +151,9 @@ def test_a_best_mapping_that_is_missing_damaged_or_of_another_workload_is_refuse
 def test_chunks_that_are_damaged_or_of_another_shape_are_refused(run, made):
     (chunk,) = (run / "mappings").iterdir()
     (other,) = (made["resnet18"] / "mappings").iterdir()
+    past = PastRun.read(run)
     shutil.copy(other, chunk)
-    message = refused(PastRun.read(run).evaluations)
+    message = refused(past.evaluations)
     assert message.startswith(f"{run / 'mappings'}: expected mappings of shape [")
     chunk.write_bytes(chunk.read_bytes()[:100])
     assert f"{chunk}: damaged chunk of mappings" in refused(PastRun.read(run).evaluations)
@@ -170,7 +171,8 @@ def test_chunks_that_are_damaged_or_of_another_shape_are_refused(run, made):
 def test_a_small_chunk_that_holds_gigabytes_is_refused_before_it_is_unpacked(name, size, run, monkeypatch):
     """Only the header says so: unpacked, the array would end too early."""
     (chunk,) = (run / "mappings").iterdir()
-    shape = PastRun.read(run).problem.space.shape
+    past = PastRun.read(run)
+    shape = past.problem.space.shape
     size = (size[0], *shape) if size[-1] is None else size
     header = io.BytesIO()
     kind = "<i2" if name == "mapping" else "<f4" if name == "parts" else "<f8"
@@ -181,7 +183,7 @@ def test_a_small_chunk_that_holds_gigabytes_is_refused_before_it_is_unpacked(nam
         for file, content in (arrays | {f"{name}.npy": header.getvalue()}).items():
             after.writestr(file, content)
     monkeypatch.setattr(np, "load", lambda *a, **k: pytest.fail("it was unpacked"))
-    message = refused(PastRun.read(run).evaluations)
+    message = refused(past.evaluations)
     assert "expected mappings of shape" in message or f"{name}: expected at most 100000 rows" in message
 
 

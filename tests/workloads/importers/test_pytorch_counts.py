@@ -354,6 +354,45 @@ def test_a_loop_that_runs_until_something_is_so_is_refused_by_its_name():
         from_torch(Net(until), (ROWS,))
 
 
+COUNTERS: dict[str, tuple[Any, Any, Any, int | None]] = {
+    # begin, test, step, and how often the body runs
+    "up to a number": (lambda net: torch.tensor(0), lambda i, n: i < 5, lambda i: i + 1, 5),
+    "by twos, with the last": (
+        lambda net: torch.ones((), dtype=torch.int64),
+        lambda i, n: i <= 9,
+        lambda i: i + 2,
+        5,
+    ),
+    "down": (lambda net: torch.full((), 7), lambda i, n: i > 0, lambda i: i - 3, 3),
+    "up to a buffer": (lambda net: torch.tensor(1), lambda i, n: i < n, lambda i: i + 1, 3),
+    "from a buffer": (lambda net: net.n.clone(), lambda i, n: i != 10, lambda i: i + 2, 3),
+    "not at all": (lambda net: torch.tensor(5), lambda i, n: i < 5, lambda i: i + 1, 0),
+    "by doubling": (lambda net: torch.tensor(1), lambda i, n: i < 9, lambda i: i * 2, None),
+    "past its end": (lambda net: torch.tensor(0), lambda i, n: i != 3, lambda i: i + 2, None),
+    "away from its end": (lambda net: torch.tensor(0), lambda i, n: i < 3, lambda i: i - 1, None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_a_loop_with_a_counter_runs_as_often_as_that_says(kind: str):
+    begin, test, step, trips = COUNTERS[kind]
+
+    def counted(net: Net, x: torch.Tensor) -> Any:
+        carried = (begin(net), net.a(x))
+        return while_loop(lambda i, x: test(i, net.n), lambda i, x: (step(i), net.b(x)), carried)[1]
+
+    net = Net(counted)
+    net.register_buffer("n", torch.tensor(4))
+    if trips is None:
+        with pytest.raises(InputError, match="while_loop of unknown length"):
+            from_torch(net, (ROWS,))
+        return
+    once = from_torch(Net(lambda net, x: net.a(x)), (ROWS,))
+    more = from_torch(net, (ROWS,)).workload.macs - once.workload.macs
+    assert more == trips * ROWS.shape[0] * net.b.weight.numel()
+
+
 @pytest.mark.slow
 def test_the_weights_of_the_branch_that_is_not_counted_are_held():
     def other(net: Net, x: torch.Tensor) -> Any:

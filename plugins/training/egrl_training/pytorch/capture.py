@@ -50,12 +50,7 @@ def capture_joint(
 
     resident = Resident(function)
     named = name or getattr(function, "__qualname__", type(function).__name__)
-    try:
-        check_known([function])
-    except InputError as error:
-        raise InputError(f"{named}: {error}") from None
-    if isinstance(function, DistributedDataParallel):
-        function = function.module  # what it does itself, PyTorch does not compile
+    traced = _traced(function, named)
 
     def planner(joint: JointGraph) -> Cut:
         raise _CapturedError(with_unread(joint, resident.unread(main_device(joint.ops))))
@@ -76,7 +71,7 @@ def capture_joint(
         has_no_backward_pass,
     )
     torch._dynamo.reset()
-    compiled = torch.compile(function, backend=planned, dynamic=False, fullgraph=True)
+    compiled = torch.compile(traced, backend=planned, dynamic=False, fullgraph=True)
     captured = _CapturedError()
     try:
         compiled(*inputs)
@@ -93,6 +88,15 @@ def capture_joint(
             f"{named}: expected a step with a backward pass that can be planned, found none{captured.reason}"
         )
     return captured.joint
+
+
+def _traced(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """What PyTorch compiles of a function: of DDP its module. InputError if what that takes cannot be known."""
+    try:
+        check_known([function])
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    return function.module if isinstance(function, DistributedDataParallel) else function
 
 
 def capture(
