@@ -150,10 +150,9 @@ class Vela:
         if code:
             return Outcome(None, _last_words(said) or f"exit code {code}")
         try:
-            made = written.read(folder)
+            return Outcome(written.read(folder))
         except (Unreadable, OSError) as error:
             return Outcome(None, str(error))
-        return Outcome(made) if made.cycles > 0 else Outcome(None, "it runs no op on the NPU")
 
     def end(self) -> None:
         """End all compiles, and what they have started; none begins any more."""
