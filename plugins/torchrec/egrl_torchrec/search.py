@@ -179,13 +179,11 @@ class Search:
         done: list[int] = []
         for table in tables:
             options = self.instance.tables[table]
-            numbers = [first[table]] if len(first) else range(len(options))
             home = self._home(table)
-            ways = [
-                (way[0], number, way[1])
-                for number in numbers
-                if (way := self._ranks.place(options[number], home)) is not None
-            ]
+            ways: list[tuple[float, int, tuple[int, ...]]] = []
+            for numbers in ([first[table]] if len(first) else [], range(len(options))):
+                found = ((self._ranks.place(options[number], home), number) for number in numbers)
+                ways = ways or [(way[0], number, way[1]) for way, number in found if way is not None]
             if not ways:
                 self._take(done)
                 return False

@@ -15,7 +15,7 @@ from egrl_torchrec.instance import Instance, Plan
 from egrl_torchrec.program import GAP, best_plan, least_average, size
 from egrl_torchrec.search import Search
 
-WHOLE = 10_000
+WHOLE = 5_000
 """Columns up to which HiGHS gets the whole."""
 SEARCHED, SOLVED = 0.1, 0.8
 """Shares of the time for the search before, and of what is left for HiGHS."""

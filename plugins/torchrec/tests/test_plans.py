@@ -144,6 +144,18 @@ def test_tables_that_fit_only_in_pieces_are_laid():
     assert found.bound == pytest.approx(2.0, rel=1e-3)
 
 
+def test_tables_that_do_not_fit_as_wished_are_laid_otherwise_and_the_others_as_wished():
+    whole, halves = Option((piece([1.0], 1.0),)), Option((piece([3.0], 0.5), piece([3.0], 0.5)))
+    small, everywhere = Option((piece([1.0], 0.25),)), Option((piece([0.6, 0.6], 0.1),))
+    capacity = np.zeros((2, 3), np.int64)
+    capacity[:, 0] = int(1.8 * GIB)
+    tables = [[whole, halves]] * 3 + [[small, everywhere]]
+    state = Search(Instance(tables, range(4), capacity, 2), 2.0, [0] * 4, 0)
+    assert state.plan is not None
+    assert sorted(number for number, _ in state.plan[:3]) == [0, 0, 1]
+    assert state.plan[3][0] == 0
+
+
 def test_some_ranks_are_laid_anew_with_what_else_lies_on_them():
     instance = drawn(3, tables=6, tower=False)
     state = Search(instance, 5.0, [0] * 6, 0)

@@ -48,7 +48,7 @@ def main() -> None:
             time.sleep(600)
     limit = int(options.get("--arena-cache-size", MODE_KIB * KIB)) / KIB
     stem, folder = Path(sys.argv[1]).stem, Path(options["--output-dir"])
-    total = cycles(limit, words)
+    total = cycles(limit, words) * behaviour.get("scale", 1)
     used = limit * 0.97 + behaviour.get("over_kib", 0)
     name = next(
         (name for word, name in behaviour.get("program", {}).items() if word in words), "program.tflite"

@@ -207,6 +207,8 @@ def test_what_cannot_be_compiled_or_is_not_vela_ends_in_a_line(fake, capsys, mon
     refuse(capsys, fake.argv(), "Vela's default fails: Incorrect argument to CLI option\n")
     fake.behave(missing=["net_summary_High.csv"], version="5.3")
     refuse(capsys, fake.argv(), "Vela's default fails: Vela wrote no *_summary_*.csv")
+    fake.behave(scale=0, version="5.3.1")
+    refuse(capsys, fake.argv(), "Vela's default fails: it runs no op on the NPU")
     fake.put("program.tflite", b"no model")
     fake.behave(version="5.4")
     refuse(capsys, fake.argv(), "Vela's default fails: the program is no TensorFlow Lite model")
