@@ -210,7 +210,7 @@ def test_a_run_goes_on_and_a_table_judges_anew_and_lacks_nothing(tmp_path, capsy
     capsys.readouterr()
     assert main(["table", str(out), "--figure", str(tmp_path / "shares.png")]) == 0
     text = capsys.readouterr().out
-    assert "| `default` | 0.00 [0.00, 0.00] | 1.000 |" in text
+    assert "| `default` | 0.00±0.00 | 1.000 |" in text
     assert (tmp_path / "shares.png").stat().st_size > 10_000
     assert main(["run", "--track", "one-shot", "--split", "test", "--method", "random", "-o", str(out)]) == 2
     assert "name another file" in capsys.readouterr().err
