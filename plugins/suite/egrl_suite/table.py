@@ -82,7 +82,10 @@ def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise SuiteError("--figure: expected matplotlib, found none: pip install matplotlib") from None
-    drawn = {key: board for key, board in found.items() if any(len(own) > 1 for own in board.values())}
+    several = {key: board for key, board in found.items() if len(track_named(key[0]).marks) > 1}
+    drawn = {
+        key: board for key, board in several.items() if any(len(own) > 1 for own in board.values())
+    } or several
     if not drawn:
         raise SuiteError("--figure: expected results of a track with several marks, found none")
     canvas = Figure(figsize=(5.5 * len(drawn), 4.2), layout="constrained")

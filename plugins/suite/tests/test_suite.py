@@ -93,6 +93,13 @@ def test_what_ships_has_its_digests_splits_by_family_and_chip_and_enough_to_gain
     assert [one.kind for one in library.instances(quick=True)].count("nnpi") == 4
 
 
+def test_the_judge_can_be_read_at_once():
+    text = (HERE / "egrl_suite/judge.py").read_text("utf-8")
+    assert len(text.splitlines()) <= 200
+    imported = [line.split()[1] for line in text.splitlines() if line.startswith(("import ", "from "))]
+    assert set(imported) == {"__future__", "fractions", "math", "typing", "numpy", "numpy.typing"}
+
+
 def test_a_file_that_was_changed_is_refused(monkeypatch, tmp_path):
     library.version()
     monkeypatch.setattr(library, "DATA", tmp_path)
