@@ -9,7 +9,7 @@ shorter one.
 
 Deviations: the walk continues from the mapping that ran (`repaired`), not from the proposed one. With `chains`
 above one, that many independent walks take turns, so that as many workers have something to measure.
-docs/results/neighbourhood.md says how temperatures were chosen.
+benchmarks/log/neighbourhood.md says how temperatures were chosen.
 
 With `space = "distributions"` the walk is over what a problem's `sample` draws from, as in the paper on multi-chip
 modules (section 5.1): it begins at uniform distributions (from a start mapping: at those that are certain of it), a

@@ -31,8 +31,6 @@ REARRANGING = ("reshape", "concat", "split")
 ON = dict.fromkeys(("cross", "prefetch", "contention", "moves", "overhead"), True)
 """Effects that count unless the chip switches them off."""
 
-Mapping = NDArray[np.int16]
-
 
 class Wrong(ValueError):
     """A placement that cannot be judged at all."""
@@ -70,16 +68,15 @@ class Judge:
         self.sizes = np.array([held, made], np.int64).T.copy()
         self.first = np.stack([np.zeros(count, np.int64), np.arange(count)], axis=1)
         self.last = np.stack([np.full(count, count - 1), np.arange(count)], axis=1)
-        self.inputs: list[list[tuple[int, int]]] = []  # of each op: (op that is read, bytes)
+        self.inputs: list[list[tuple[int, int]]] = [
+            [] for _ in self.ops
+        ]  # of each op: (op that is read, bytes)
         for i, op in enumerate(self.ops):
-            edges = []
             for edge in op["inputs"]:
                 source = at[edge if isinstance(edge, str) else edge["source"]]
-                whole = self.ops[source]["output_bytes"]
-                read = whole if isinstance(edge, str) else edge["read_bytes"]
-                edges.append((source, ceil(read * activation * factor[source])))
+                read = self.ops[source]["output_bytes"] if isinstance(edge, str) else edge["read_bytes"]
+                self.inputs[i].append((source, ceil(read * activation * factor[source])))
                 self.last[source, 1] = i
-            self.inputs.append(edges)
 
         read = [op.get("weight_read_bytes", 0) * (size > 0) for op, size in zip(self.ops, held, strict=True)]
         self.steps = [op.get("steps", 1) for op in self.ops]
@@ -88,9 +85,8 @@ class Judge:
         # How often a weight is read whole in all steps; the DMA cannot fetch what is only gathered by rows.
         self.passes = [ceil(size * weight) // max(whole, 1) * n for size, n, _, whole in each]
         self.pass_bytes = [n * float(f) for n, f in zip(self.passes, factor, strict=True)]
-        self.written = [
-            ceil(op["output_bytes"] * activation * f) for op, f in zip(self.ops, factor, strict=True)
-        ]
+        whole = [op["output_bytes"] for op in self.ops]
+        self.written = [ceil(size * activation * f) for size, f in zip(whole, factor, strict=True)]
         self.outside = [ceil(op.get("external_bytes", 0) * activation) for op in self.ops]
         self.engine_s = [self._engine_s(op) for op in self.ops]
 
@@ -107,7 +103,7 @@ class Judge:
         factor = self.chip.get("factors", {}).get("compute", {}).get(op["kind"], 1.0)
         return float(max(grid_s * factor, vector_s * factor))
 
-    def checked(self, mapping: Any) -> Mapping:
+    def checked(self, mapping: Any) -> NDArray[np.int16]:
         """The placement as int16 [N, 2], -1 where there is no tensor. Raises Wrong if it is none."""
         try:
             given = np.asarray(mapping)
@@ -116,12 +112,11 @@ class Judge:
         if given.shape != self.sizes.shape or given.dtype.kind not in "iuf":
             raise Wrong(f"expected numbers [{len(self.ops)}, 2], found {given.dtype} {list(given.shape)}")
         found = np.where(self.sizes > 0, given, -1)
-        whole = (found == np.floor(found)) & (self.sizes > 0)  # NaN is equal to nothing
-        if not np.all(whole & (found >= 0) & (found < len(self.names)) | (self.sizes == 0)):
+        if not np.all((self.sizes == 0) | np.isin(found, range(len(self.names)))):
             raise Wrong(f"expected memories 0 to {len(self.names) - 1}, found others")
         return np.asarray(found, np.int16)
 
-    def fitted(self, mapping: Any) -> Mapping:
+    def fitted(self, mapping: Any) -> NDArray[np.int16]:
         """What runs of a placement: tensors that do not fit moved to slower memories."""
         found = self.checked(mapping)
         used = np.zeros((len(self.names), len(self.ops)), np.int64)
@@ -145,9 +140,7 @@ class Judge:
         streamed = [w == 0 and n > 0 for (w, _), n in zip(place, self.passes, strict=True)]
         stream_end = int(self.sizes[streamed, 0].sum())
         # Bytes of the memory `into` that are free; of the stream of weights, that are needed no more, and fetched.
-        free = int(
-            self.capacity[into] - sum(self.sizes[i, 0] for i in range(len(place)) if place[i][0] == into)
-        )
+        free = int(self.capacity[into] - self.sizes[np.array(place)[:, 0] == into, 0].sum())
         gone = fetched = 0
         ends: list[list[int]] = [[] for _ in place]  # the activations that give their room back after each op
         for i in np.flatnonzero(np.array(place)[:, 1] == into).tolist():

@@ -10,7 +10,7 @@ What an optimiser sees: a vector of D integers, one for each live decision that 
 choices; the start mapping (or the problem's initial one) as the first point, measured and told first; and as the loss
 the negative reward of what ran for its point, the same that every other method sees. It is told of its own point or,
 with `told = "ran"`, of the point that ran for it, which has the same loss, as far as its interface allows: each class
-says how. The former is the default since it finds more (docs/results/neighbourhood.md). A measurement that failed has
+says how. The former is the default since it finds more (benchmarks/log/neighbourhood.md). A measurement that failed has
 the loss `FAILED`. They know neither sizes nor moves: they are black-box optimisers, which see integers.
 
 They are deterministic given the seed, and none can say what its state is: an optimiser is brought back by asking and

@@ -38,17 +38,16 @@ def boards(paths: Sequence[Path]) -> dict[tuple[str, str, bool], Board]:
 
 
 def markdown(found: dict[tuple[str, str, bool], Board]) -> str:
-    """A table for each track: the best at the last mark first."""
-    parts = []
+    """A table for each track: share ± its 95 % interval, the best at the last mark first."""
+    parts = [f"Suite {version()['version']}, `{version()['digest']}`."]
     for (track, split, quick), board in sorted(found.items()):
         marks = [
             str(mark) for mark in track_named(track).marks if any(str(mark) in own for own in board.values())
         ]
         some = next(iter(next(iter(board.values())).values()))
-        of = f"{split} split{', quick slice' if quick else ''}"
-        head = f"{of}: {some.instances} instances, {some.families} families"
+        of = f"{split}{', quick' if quick else ''}"
         lines = [
-            f"**{track}** ({track_named(track).about}; {head}; suite {version()['version']}, `{version()['digest']}`)",
+            f"**{track}** ({of}): {some.instances} instances, {some.families} families",
             "",
             f"| method | {' | '.join(map(_title, marks))} | worst | failed | seeds |",
             "|---|" + "---:|" * (len(marks) + 3),
@@ -74,7 +73,7 @@ def _rank(own: dict[str, Score], marks: Sequence[str]) -> tuple[float, ...]:
 
 
 def _cell(found: Score | None) -> str:
-    return "" if found is None else f"{found.share:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    return "" if found is None else f"{found.share:.2f}±{found.high - found.share:.2f}"
 
 
 def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:
@@ -83,13 +82,17 @@ def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise SuiteError("--figure: expected matplotlib, found none: pip install matplotlib") from None
-    drawn = {key: board for key, board in found.items() if len(track_named(key[0]).marks) > 1}
+    several = {key: board for key, board in found.items() if len(track_named(key[0]).marks) > 1}
+    drawn = {
+        key: board for key, board in several.items() if any(len(own) > 1 for own in board.values())
+    } or several
     if not drawn:
         raise SuiteError("--figure: expected results of a track with several marks, found none")
     canvas = Figure(figsize=(5.5 * len(drawn), 4.2), layout="constrained")
     for axes, ((track, split, _), board) in zip(
         canvas.subplots(1, len(drawn), squeeze=False)[0], sorted(drawn.items()), strict=True
     ):
+        scored = sorted({int(mark) for own in board.values() for mark in own})
         for number, (method, own) in enumerate(board.items()):
             marks = sorted(own, key=int)
             shares, colour = [own[mark].share for mark in marks], f"C{number % 10}"
@@ -105,5 +108,7 @@ def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:
             title=f"{track}, {split}",
             ylim=(-0.1, 1.1),
         )
+        axes.set_xticks(scored, [f"{mark:,}" for mark in scored])
+        axes.minorticks_off()
         axes.legend(fontsize=7)
     canvas.savefig(path, dpi=110)

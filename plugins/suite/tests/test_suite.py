@@ -93,6 +93,13 @@ def test_what_ships_has_its_digests_splits_by_family_and_chip_and_enough_to_gain
     assert [one.kind for one in library.instances(quick=True)].count("nnpi") == 4
 
 
+def test_the_judge_can_be_read_at_once():
+    text = (HERE / "egrl_suite/judge.py").read_text("utf-8")
+    assert len(text.splitlines()) <= 200
+    imported = [line.split()[1] for line in text.splitlines() if line.startswith(("import ", "from "))]
+    assert set(imported) == {"__future__", "fractions", "math", "typing", "numpy", "numpy.typing"}
+
+
 def test_a_file_that_was_changed_is_refused(monkeypatch, tmp_path):
     library.version()
     monkeypatch.setattr(library, "DATA", tmp_path)
@@ -210,7 +217,7 @@ def test_a_run_goes_on_and_a_table_judges_anew_and_lacks_nothing(tmp_path, capsy
     capsys.readouterr()
     assert main(["table", str(out), "--figure", str(tmp_path / "shares.png")]) == 0
     text = capsys.readouterr().out
-    assert "| `default` | 0.00 [0.00, 0.00] | 1.000 |" in text
+    assert "| `default` | 0.00±0.00 | 1.000 |" in text
     assert (tmp_path / "shares.png").stat().st_size > 10_000
     assert main(["run", "--track", "one-shot", "--split", "test", "--method", "random", "-o", str(out)]) == 2
     assert "name another file" in capsys.readouterr().err
