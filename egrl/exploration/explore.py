@@ -95,7 +95,7 @@ def explore(
         seed: of the solves.
         settings: what `--set` takes, e.g. ["problem.invalid=penalise"].
         workers: points solved at once, in a process each.
-        executor: "local" or "ray"; ray_address: as `egrl run` has it.
+        executor, ray_address: as `egrl run` has them.
         say: called with a line per solve.
 
     Raises:
@@ -105,8 +105,7 @@ def explore(
 
     Example:
         >>> import egrl
-        >>> found = egrl.explore("alexnet", vary="memories.sram.capacity_bytes=2MiB..4MiB", points=2)
-        >>> found.cost.shape  # of each network, at each point
+        >>> egrl.explore("alexnet", vary="memories.sram.capacity_bytes=2MiB..4MiB", points=2).cost.shape
         (1, 2)
     """
     if executor not in EXECUTORS:
