@@ -91,8 +91,7 @@ def explore(
         problem: a problem with a model that can be solved, and chips that are TOML files.
         points: values of each range that does not say how many.
         out: the folder to write, or to go on with; default: none, nothing is written.
-        seconds_per_point: time limit of each solve.
-        seed: of the solves.
+        seconds_per_point, seed: time limit and seed of each solve.
         settings: what `--set` takes, e.g. ["problem.invalid=penalise"].
         workers: points solved at once, in a process each.
         executor, ray_address: as `egrl run` has them.
