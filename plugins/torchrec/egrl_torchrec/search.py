@@ -129,9 +129,9 @@ class Search:
         tables, room = self.instance.tables, np.maximum(self.instance.capacity.max(axis=0), 1)
         dearest = [-min(o.largest for o in options) for options in tables]
         widest = [-min((o.memory / room).max() for o in options) for options in tables]
-        for keys, only in ((dearest, first), (widest, first), (widest, ())):
+        for keys, loose in ((dearest, False), (widest, False), (dearest, True), (widest, True)):
             order = np.argsort(keys, kind="stable").tolist()
-            if self._lay(list(self._whole(order)), only):
+            if self._lay(list(self._whole(order)), first, loose):
                 self._remember()
                 return
 
@@ -174,14 +174,17 @@ class Search:
                     else:
                         self._on[rank].pop(table, None)
 
-    def _lay(self, tables: Sequence[int], first: Sequence[int] = ()) -> bool:
-        """Lay tables one after the other, each in its best way. False, and none of them, if one does not fit."""
+    def _lay(self, tables: Sequence[int], first: Sequence[int] = (), loose: bool = True) -> bool:
+        """Lay tables one after the other, each in its best way. False, and none of them, if one does not fit.
+
+        `first` has the options that are wanted; if `loose`, a table that does not fit so is laid otherwise.
+        """
         done: list[int] = []
         for table in tables:
             options = self.instance.tables[table]
             home = self._home(table)
             ways: list[tuple[float, int, tuple[int, ...]]] = []
-            for numbers in ([first[table]] if len(first) else [], range(len(options))):
+            for numbers in ([first[table]] if len(first) else [], range(len(options)) if loose else []):
                 found = ((self._ranks.place(options[number], home), number) for number in numbers)
                 ways = ways or [(way[0], number, way[1]) for way, number in found if way is not None]
             if not ways:
