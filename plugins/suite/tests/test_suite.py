@@ -167,6 +167,7 @@ def test_failures_count_as_the_defaults_cost_and_a_slow_answer_as_it_is(tmp_path
     assert rows["nothing"]["failed"] == "no placement"
     assert scores.judged(rows["breaks"], "1") == scores.judged(rows["nothing"], "1") == one.default_cost
     assert not rows["slow"]["failed"]
+    assert scores.judged({**rows["slow"], "failed": "no idea"}, "1") == one.default_cost
     assert scores.judged(rows["slow"], "1") > 1.1 * one.default_cost
 
 
