@@ -23,9 +23,9 @@ KEYS = {"baseline_name": "rival"}
 
 
 def table_of(about: About) -> dict[str, Any]:
-    """The words as a table, without names and unit, which documents have as keys of their own."""
+    """The words as a table, without names and unit, which documents have as keys of their own, and what is no word."""
     words = asdict(about).items()
-    return {KEYS.get(k, k): v for k, v in words if k not in ("name", "workload", "chip", "unit")}
+    return {KEYS.get(k, k): v for k, v in words if k not in ("name", "workload", "chip", "unit", "compiled")}
 
 
 def about_of(document: Mapping[str, Any]) -> About:
