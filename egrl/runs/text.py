@@ -312,12 +312,12 @@ def _gain(document: Mapping[str, Any]) -> str:
         limit = f"proven limit {ratio_text(best['speedup'])}"
         return f"{limit}, which the best mapping reaches"
     # Rounded as the speedup is, so that "1.0100x" and "1.00%" stand together; a limit is rounded up.
-    part = "nothing" if found <= 0 else f"{found:.2%}"
+    part, over = "nothing" if found <= 0 else f"{found:.2%}", "" if about.stands_for else f" over {baseline_name}"
     if most < LITTLE:
         what = "placement" if about.place == "memory" else "another mapping"
-        limit = f"{limit}: {what} can gain at most {percent_up(most)} here"
+        limit = f"{limit}: {what} can gain at most {percent_up(most)}{over} here"
     else:
-        limit = f"{limit}: at most {percent_up(most)} can be gained"
+        limit = f"{limit}: at most {percent_up(most)} can be gained{over}"
     return f"{limit}; found: {part}"
 
 

@@ -24,9 +24,9 @@ def test_a_config_file_runs_again_as_it_was(run, tmp_path):
 def test_flags_and_settings_override_a_config_file(run, tmp_path):
     out = tmp_path / "other"
     argv = configured(run, "--out", str(out), "--evals", "30", "--seed", "7", "--set", "method.chains=3")
-    assert main([*argv, "--set", "method.flip=0.25"]) == 0
+    assert main([*argv, "--set", "method.tau=200"]) == 0
     text = (out / "config.toml").read_text()
-    for line in ("evals = 30", "seed = 7", "chains = 3", "flip = 0.25", "t0 = 0.005"):
+    for line in ("evals = 30", "seed = 7", "chains = 3", "tau = 200.0", "t0 = 0.005"):
         assert f"\n{line}\n" in text
     assert "gens" not in text
     assert metrics(out)[-1]["evaluations"] == "30"

@@ -301,7 +301,7 @@ def test_the_first_sentence():
     whole = {**summary, "baseline": {"cost": 107e-6}, "bound": 98e-6, "best": {**best, "cost": 1e-4}}
     costs = "The best mapping costs 100 us instead of 107 us, estimated by a model, not measured; no mapping costs less"
     costs += " than 98 us."
-    gained = "Proven limit 1.0919x: at most 9.19% can be gained; found: 7.25%."
+    gained = "Proven limit 1.0919x: at most 9.19% can be gained over the compiler; found: 7.25%."
     assert pages.sentence_of(whole) == f"{told} {costs} {near} {gained} {took}"
     assert "Proven to be the best possible" in pages.sentence_of({**summary, "gap": 0.0})
     assert (

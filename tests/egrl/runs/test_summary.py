@@ -90,17 +90,17 @@ TIME = "where the time goes: 45% matrix engines, 24% vector units, 20% dram"
         (
             98e-6,
             99.7e-6 * 0.98,
-            f"proven limit 1.0235x: at most 2.35% can be gained; found: 2.04%\n{TIME}",
+            f"proven limit 1.0235x: at most 2.35% can be gained over the compiler; found: 2.04%\n{TIME}",
         ),
         (
             99.9e-6,
             99.7e-6,
-            f"proven limit 1.0031x: placement can gain at most 0.31% here; found: 0.10%\n{TIME}",
+            f"proven limit 1.0031x: placement can gain at most 0.31% over the compiler here; found: 0.10%\n{TIME}",
         ),
         (
             100e-6,
             99.7e-6,
-            f"proven limit 1.0031x: placement can gain at most 0.31% here; found: nothing\n{TIME}",
+            f"proven limit 1.0031x: placement can gain at most 0.31% over the compiler here; found: nothing\n{TIME}",
         ),
         (99.7e-6, 99.7e-6, f"proven limit 1.0030x, which the best mapping reaches\n{TIME}"),
         (100e-6, 100e-6, f"proven limit: no mapping is faster than the compiler\n{TIME}"),
