@@ -48,7 +48,7 @@ def compiled_layout(
     rooms = [
         Buffer(
             program.buffer_name(block[0].buffers[0]),
-            tensors[program.buffers[block[0].buffers[0]].tensor].size_bytes,
+            max(tensors[program.buffers[stay.buffers[0]].tensor].size_bytes for stay in block),
             min(stay.first for stay in block),
             max(stay.last for stay in block) + 1,
         )

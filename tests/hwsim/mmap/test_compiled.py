@@ -101,6 +101,20 @@ def test_what_the_game_places_comes_back_with_its_intervals(program, chip, data)
     assert rules <= {"beyond fast memory"}  # another packing, which may not be found
 
 
+def test_an_address_that_aliases_share_has_room_for_the_largest_of_them():
+    one, other = Buffer(0, 0, True, 1, alias_id=0), Buffer(1, 1, True, 40, alias_id=0)
+    aliased = Program(
+        "aliased",
+        (Instruction("a", "any", 0), Instruction("b", "any", 0)),
+        (Tensor("x", 1, 0, 0), Tensor("y", 40, 1, 1), Tensor("z", 16, 0, 1)),
+        (one, Buffer(2, 0, True, 16), other, Buffer(2, 1, False, 16)),
+    )
+    placed = Compiled("xla", ESTIMATES[:2], (Placed(2), Placed(2), Placed(2), Placed(2)))
+    x, z, y, _ = compiled_layout(aliased, placed, 64, 16).offset_bytes.tolist()
+    assert x == y
+    assert z + 16 <= y or y + 40 <= z
+
+
 def test_speedups_are_over_the_placement_that_is_asked_for():
     given = program(KEPT)
     own, heuristic = MmapProblem(given, CHIP), MmapProblem(given, CHIP, MmapConfig(baseline="heuristic"))
