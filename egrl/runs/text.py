@@ -312,7 +312,10 @@ def _gain(document: Mapping[str, Any]) -> str:
         limit = f"proven limit {ratio_text(best['speedup'])}"
         return f"{limit}, which the best mapping reaches"
     # Rounded as the speedup is, so that "1.0100x" and "1.00%" stand together; a limit is rounded up.
-    part, over = "nothing" if found <= 0 else f"{found:.2%}", "" if about.stands_for else f" over {baseline_name}"
+    part, over = (
+        "nothing" if found <= 0 else f"{found:.2%}",
+        "" if about.stands_for else f" over {baseline_name}",
+    )
     if most < LITTLE:
         what = "placement" if about.place == "memory" else "another mapping"
         limit = f"{limit}: {what} can gain at most {percent_up(most)}{over} here"
