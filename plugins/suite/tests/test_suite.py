@@ -139,7 +139,9 @@ def test_what_is_no_placement_is_refused(wrong, words):
 
 
 def method(tmp_path, monkeypatch, name, text):
-    """A module of the working folder."""
+    """A module of the working folder, which is forgotten when the test ends."""
+    monkeypatch.setitem(sys.modules, name, None)
+    del sys.modules[name]
     (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
