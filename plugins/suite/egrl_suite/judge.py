@@ -68,9 +68,8 @@ class Judge:
         self.sizes = np.array([held, made], np.int64).T.copy()
         self.first = np.stack([np.zeros(count, np.int64), np.arange(count)], axis=1)
         self.last = np.stack([np.full(count, count - 1), np.arange(count)], axis=1)
-        self.inputs: list[list[tuple[int, int]]] = [
-            [] for _ in self.ops
-        ]  # of each op: (op that is read, bytes)
+        # Per op: the ops that it reads, and bytes of each.
+        self.inputs: list[list[tuple[int, int]]] = [[] for _ in self.ops]
         for i, op in enumerate(self.ops):
             for edge in op["inputs"]:
                 source = at[edge if isinstance(edge, str) else edge["source"]]

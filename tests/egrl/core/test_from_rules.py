@@ -8,6 +8,8 @@ from commands import TINY, outcome
 
 import egrl
 from egrl.cli.main import main
+from egrl.core.from_rules import FromRules
+from egrl.core.method import Method
 from egrl.methods.placed import first_mappings
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -18,6 +20,13 @@ from workloads.load import load
 @pytest.fixture(scope="module")
 def problem():
     return NnpiProblem(load("alexnet"), load_chip("nnpi"))
+
+
+def test_all_of_the_contract_is_passed_on_to_the_method():
+    """A default of `Method` that was not passed on would silently take the place of the method's own."""
+    contract = {name for name in vars(Method) if not name.startswith("_")}
+    assert len(contract) > 10
+    assert contract <= set(vars(FromRules))
 
 
 @pytest.mark.parametrize("method", ["ea", "annealing", "greedy-dp", "random", "pg"])
