@@ -6,7 +6,7 @@ Sources of the defaults: EGRL, Table 2, and, for what the paper leaves out, a pu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,42 +15,6 @@ from typing_extensions import Doc
 
 from policies.places import Places
 from population.moves import Moves
-
-
-@dataclass(frozen=True)
-class NetworkMutation:
-    """Settings of weight mutation, see `population.variation`."""
-
-    fraction: Annotated[float, Doc("share of each tensor's weights that a mutation changes at most")] = 0.05
-    strength: Annotated[float, Doc("standard deviation of a change, as a share of the weight's size")] = 0.1
-    super_probability: Annotated[float, Doc("probability that a changed weight moves ten times as far")] = (
-        0.05
-    )
-    reset_probability: Annotated[
-        float, Doc("probability that a changed weight is drawn again from N(0, 0.1^2)")
-    ] = 0.02
-
-    def __post_init__(self) -> None:
-        _check(self, "fraction", "super_probability", "reset_probability")
-        _check(self, "strength", most=1e6)
-
-
-@dataclass(frozen=True)
-class BoltzmannMutation:
-    """Settings of chromosome mutation, see `population.variation`."""
-
-    prior_sigma: Annotated[float, Doc("standard deviation of the factor N(1, sigma^2) on each prior")] = 0.1
-    temperature_mean: Annotated[
-        float, Doc("mean of the factor on each temperature; below 1 chromosomes grow more certain")
-    ] = 0.95
-    temperature_sigma: Annotated[float, Doc("standard deviation of the factor on each temperature")] = 0.1
-    flips: Annotated[
-        float, Doc("mean number of decisions per mutation in which two priors change places (Poisson)")
-    ] = 1.0
-
-    def __post_init__(self) -> None:
-        _check(self, "prior_sigma", "temperature_mean", "temperature_sigma", most=1e6)
-        _check(self, "flips", most=1e4)
 
 
 @dataclass(frozen=True)
@@ -89,13 +53,13 @@ class EvolutionConfig:
     mutation_prob: Annotated[
         float, Doc('probability that a child is mutated, with "generational"; else 1 (published dump)')
     ] = 0.85
-    network_mutation: Annotated[NetworkMutation, Doc("see `population.variation`")] = field(
-        default_factory=NetworkMutation
-    )
-    boltzmann_mutation: Annotated[
-        BoltzmannMutation,
-        Doc('see `population.variation`, with "generational"; else chromosomes make `moves`'),
-    ] = field(default_factory=BoltzmannMutation)
+    flips: Annotated[
+        float,
+        Doc(
+            "mean number of decisions per mutation of a chromosome in which two priors change places (Poisson), with"
+            ' "generational"; else chromosomes make `moves`'
+        ),
+    ] = 1.0
 
     def __post_init__(self) -> None:
         if not 4 <= self.population <= 10_000:
@@ -103,6 +67,7 @@ class EvolutionConfig:
         if self.tournament < 1:
             raise ValueError(f"tournament: expected at least 1, received {self.tournament}")
         _check(self, "boltzmann_fraction", "elite_fraction", "crossover_prob", "mutation_prob")
+        _check(self, "flips", most=1e4)
 
     @property
     def boltzmann_count(self) -> int:

@@ -21,7 +21,6 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,14 +67,13 @@ class Generational(Population):
             mutate_boltzmann,
             num_choices=decisions.num_choices,
             live=decisions.live,
-            settings=settings.boltzmann_mutation,
+            flips=settings.flips,
             rng=rng,
         )
         weight_format = self.policies.weight_format_or_none
         if weight_format is not None:
             toolbox.register("mate_network", cross_network, weight_format=weight_format, rng=rng)
-            mutate = partial(mutate_network, settings=settings.network_mutation)
-            toolbox.register("mutate_network", mutate, weight_format=weight_format, rng=rng)
+            toolbox.register("mutate_network", mutate_network, weight_format=weight_format, rng=rng)
         for encoding in ENCODINGS:
             if operators.mate is not None:
                 toolbox.register(f"mate_{encoding}", varied, operators.mate, rng=rng)

@@ -191,7 +191,7 @@ class Plus(Population):
         if len(self._first) > 1:
             a, b = rng.choice(len(self._first), 2, replace=False)
             network = step_along(network, self._first[a], self._first[b], rng)
-        return mutate_network(network, self.weight_format, self.config.network_mutation, rng)
+        return mutate_network(network, self.weight_format, rng)
 
     # ---- lines 15 to 20: chromosomes
 

@@ -17,21 +17,49 @@ Deviations:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from policies.weight_vector import WeightFormat
-from population.config import BoltzmannMutation, NetworkMutation
 from population.genome import Boltzmann, Network
 
 SUPER_FACTOR, RESET_SIGMA = 10.0, 0.1
 """Factor on the standard deviation of weights that move further; that of weights drawn again (published dump)."""
+PRIOR_SIGMA = 0.1
+"""Standard deviation of the factor N(1, sigma^2) on each prior (EGRL, appendix E)."""
+COOLING, COOLING_SIGMA = 0.95, 0.1
+"""Mean and standard deviation of the factor on each temperature: chromosomes grow more certain (published dump)."""
 COLDEST, HOTTEST = 0.02, 10.0
 """Lowest and highest temperature that a mutation leaves (own choice; published dump)."""
 
 
+@dataclass(frozen=True)
+class NetworkMutation:
+    """How weights are mutated (published dump).
+
+    Attributes:
+        fraction: share of each tensor's weights that change at most.
+        strength: standard deviation of a change, as a share of the weight's size.
+        super_probability: probability that a changed weight moves `SUPER_FACTOR` times as far.
+        reset_probability: probability that a changed weight is drawn again from N(0, `RESET_SIGMA`^2).
+    """
+
+    fraction: float = 0.05
+    strength: float = 0.1
+    super_probability: float = 0.05
+    reset_probability: float = 0.02
+
+
+PUBLISHED = NetworkMutation()
+
+
 def mutate_network(
-    parent: Network, weight_format: WeightFormat, settings: NetworkMutation, rng: np.random.Generator
+    parent: Network,
+    weight_format: WeightFormat,
+    rng: np.random.Generator,
+    settings: NetworkMutation = PUBLISHED,
 ) -> Network:
     """A copy of the parent with some weights of every tensor changed."""
     sizes = np.array([s.size for s in weight_format.segments])
@@ -75,16 +103,16 @@ def mutate_boltzmann(
     parent: Boltzmann,
     num_choices: NDArray[np.int16],
     live: NDArray[np.bool_],
-    settings: BoltzmannMutation,
+    flips: float,
     rng: np.random.Generator,
 ) -> Boltzmann:
     """The parent with every prior and temperature a little changed and a few preferences exchanged."""
-    prior = parent.prior * rng.normal(1.0, settings.prior_sigma, parent.prior.shape)
-    factor = rng.normal(settings.temperature_mean, settings.temperature_sigma, parent.temperature.shape)
+    prior = parent.prior * rng.normal(1.0, PRIOR_SIGMA, parent.prior.shape)
+    factor = rng.normal(COOLING, COOLING_SIGMA, parent.temperature.shape)
     temperature = np.clip(parent.temperature * factor, COLDEST, HOTTEST)
     open_decisions = np.argwhere(live & (num_choices >= 2))
     if len(open_decisions):
-        count = min(int(rng.poisson(settings.flips)), len(open_decisions))
+        count = min(int(rng.poisson(flips)), len(open_decisions))
         for node, head in rng.choice(open_decisions, size=count, replace=False):
             a, b = rng.choice(int(num_choices[node, head]), size=2, replace=False)
             prior[node, head, [a, b]] = prior[node, head, [b, a]]

@@ -25,7 +25,6 @@ from population.population import rank
 from population.variation import (
     COLDEST,
     HOTTEST,
-    BoltzmannMutation,
     NetworkMutation,
     cross_boltzmann,
     cross_network,
@@ -54,7 +53,7 @@ def weights(seed: int = 0) -> Network:
 def test_mutation_changes_at_most_five_percent_of_each_tensor_and_leaves_the_parent_alone(seed):
     parent = weights()
     before = parent.weights.copy()
-    child = mutate_network(parent, LAYOUT, NetworkMutation(), np.random.default_rng(seed))
+    child = mutate_network(parent, LAYOUT, np.random.default_rng(seed))
     assert np.array_equal(parent.weights, before)
     assert child.weights.dtype == np.float32
     changed = child.weights != before
@@ -66,7 +65,7 @@ def test_mutation_reaches_every_tensor_attention_vectors_and_biases_too():
     rng, parent = np.random.default_rng(0), weights()
     changed = np.zeros(LAYOUT.size, dtype=bool)
     for _ in range(200):
-        changed |= mutate_network(parent, LAYOUT, NetworkMutation(), rng).weights != parent.weights
+        changed |= mutate_network(parent, LAYOUT, rng).weights != parent.weights
     for segment in LAYOUT.segments:
         assert changed[segment.offset : segment.end].mean() > 0.8
 
@@ -75,7 +74,7 @@ def test_an_ordinary_mutation_moves_a_weight_by_about_a_tenth_of_itself():
     rng, parent = np.random.default_rng(1), Network(np.full(LAYOUT.size, 2, dtype=np.float32))
     plain = NetworkMutation(super_probability=0, reset_probability=0)
     steps = np.concatenate(
-        [(w := mutate_network(parent, LAYOUT, plain, rng).weights)[w != 2] - 2 for _ in range(100)]
+        [(w := mutate_network(parent, LAYOUT, rng, plain).weights)[w != 2] - 2 for _ in range(100)]
     )
     assert np.std(steps) == pytest.approx(0.2, rel=0.1)
 
@@ -83,11 +82,11 @@ def test_an_ordinary_mutation_moves_a_weight_by_about_a_tenth_of_itself():
 def test_resets_forget_the_old_weight_and_super_mutations_go_ten_times_as_far():
     rng, parent = np.random.default_rng(2), Network(np.full(LAYOUT.size, 50, dtype=np.float32))
     reset = mutate_network(
-        parent, LAYOUT, NetworkMutation(reset_probability=1, super_probability=0), rng
+        parent, LAYOUT, rng, NetworkMutation(reset_probability=1, super_probability=0)
     ).weights
     assert np.abs(reset[reset != 50]).max() < 1
     far = mutate_network(
-        parent, LAYOUT, NetworkMutation(reset_probability=0, super_probability=1), rng
+        parent, LAYOUT, rng, NetworkMutation(reset_probability=0, super_probability=1)
     ).weights
     assert np.std(far[far != 50] - 50) == pytest.approx(50, rel=0.4)
 
@@ -116,9 +115,9 @@ def test_crossover_of_chromosomes_keeps_nodes_whole_and_something_of_both(seed, 
 @given(SEEDS)
 def test_a_mutated_chromosome_stays_a_policy_within_its_temperature_bounds(seed):
     rng = np.random.default_rng(seed)
-    genome, settings = random_boltzmann(COUNTS, 3, rng), BoltzmannMutation()
+    genome = random_boltzmann(COUNTS, 3, rng)
     for _ in range(20):
-        genome = mutate_boltzmann(genome, COUNTS, LIVE, settings, rng)
+        genome = mutate_boltzmann(genome, COUNTS, LIVE, 1.0, rng)
     assert (genome.temperature >= np.float32(COLDEST)).all()
     assert (genome.temperature <= np.float32(HOTTEST)).all()
     out = boltzmann(genome.prior, genome.temperature, COUNTS)
@@ -131,11 +130,11 @@ def test_exchanges_touch_live_decisions_with_a_choice_and_are_few():
     sharp = boltzmann_from_mapping(np.zeros((4, 2), np.int16), COUNTS, 3)
     exchanged = np.zeros((4, 2))
     for _ in range(500):
-        child = mutate_boltzmann(sharp, COUNTS, LIVE, BoltzmannMutation(), rng)
+        child = mutate_boltzmann(sharp, COUNTS, LIVE, 1.0, rng)
         exchanged += child.prior.argmax(-1) != 0
     assert np.array_equal(exchanged > 0, LIVE & (COUNTS > 1))
     assert exchanged.sum() / 500 == pytest.approx(1, abs=0.2)
-    printed = mutate_boltzmann(sharp, COUNTS, LIVE, BoltzmannMutation(flips=0), rng)
+    printed = mutate_boltzmann(sharp, COUNTS, LIVE, 0.0, rng)
     assert not printed.prior.argmax(-1).any()
 
 

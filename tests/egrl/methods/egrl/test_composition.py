@@ -184,7 +184,7 @@ def test_as_printed_is_algorithm_2_alone(alexnet, name):
         population = method._population
         assert isinstance(population, Generational)
         assert [m.encoding for m in population.members].count("boltzmann") == 4
-        assert population.config.boltzmann_mutation.flips == 0
+        assert population.config.flips == 0
         assert all(m.origin in ("random", "start") for m in population.members)
     if name != "ea":
         assert isinstance(method._learner, SacLearner)
