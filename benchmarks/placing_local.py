@@ -56,7 +56,7 @@ def best_rule(problem: Problem) -> Placed:
     """The best of the problem's own heuristics, by its model."""
     assert isinstance(problem, HasFamily)
     assert isinstance(problem, HasModel)
-    own = problem.family.first()
+    own = problem.baseline.rules()
     cost = {name: problem.model_cost(mapping) for name, mapping in own.items()}
     name = min(cost, key=cost.__getitem__)
     speedup = problem.baseline.cost / cost[name]

@@ -116,7 +116,7 @@ class Bench:
 def run(bench: Bench, method: str, requests: int, seed: int) -> dict[str, Any]:
     """One method on one board: speedups at the marks, and seconds of thought a request."""
     if method == "rules":
-        for mapping in bench.problem.family.first().values():
+        for mapping in bench.problem.baseline.rules().values():
             bench.search(mapping)
         return {"marks": {"50": bench.champion(50)}, "think_s": 0.0}
     if method == "exact":
@@ -141,7 +141,7 @@ def run(bench: Bench, method: str, requests: int, seed: int) -> dict[str, Any]:
 
 def reachable(problem: NnpiProblem, kind: str, seed: int, exact: Board) -> float:
     """The speedup of a long search on the noise-free board."""
-    rules = sorted(problem.family.first().values(), key=exact)
+    rules = sorted(problem.baseline.rules().values(), key=exact)
     if kind in FAMILIAR:
         model = familiar(problem, kind, seed)
         found = [

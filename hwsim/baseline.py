@@ -65,7 +65,7 @@ def with_baseline(problem: Same, mapping: Mapping16, name: str, where: str, see:
     made = copy.copy(problem)
     if isinstance(made.fingerprint, _Digest):  # it is not of the baseline that is replaced
         del vars(made)["fingerprint"]
-    baseline = Baseline(mapping, cost, name)
+    baseline = Baseline(mapping, cost, name, rules=problem.baseline.rules)
     try:
         vars(made).update(baseline=baseline, about=replace(problem.about, baseline_name=name, stands_for=""))
     except TypeError:  # a class with slots

@@ -159,10 +159,6 @@ class Family(Learnable):
         `hot` is the first temperature, as a share of the cost. Equal arguments give equal mappings, in any thread.
         """
 
-    @abstractmethod
-    def first(self) -> Mapping[str, Mapping16]:
-        """Mappings worth measuring first, int16 [N, H] each, by name: those of the compiler's rules."""
-
     def limits(self, ran: Mapping16, failed: Mapping16) -> Limits | None:
         """The limits that follow from mappings int16 [B, N, H] that ran or failed; None if every valid mapping runs."""
         return None

@@ -168,15 +168,15 @@ class Baseline:
         name: of the rule that made it.
         nearest: True if the baseline is a compiler's own plan that no mapping of the problem can express. Then `cost`
             is the cost of that plan, and `mapping` only comes near it: its own cost may differ.
-        rules: returns the noise-free cost by name of every rule that the baseline was chosen from, within a moment;
-            None if there was no choice. It can be pickled.
+        rules: returns the valid mappings int16 [N, H] of the rules that the problem knows, by name, within a moment:
+            those that the baseline was chosen from, or others like it. It can be pickled.
     """
 
     mapping: Mapping16
     cost: float
     name: str
     nearest: bool = False
-    rules: Callable[[], Mapping[str, float]] | None = None
+    rules: Callable[[], Mapping[str, Mapping16]] = dict
 
 
 @dataclass(frozen=True)

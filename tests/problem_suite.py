@@ -65,6 +65,13 @@ def test_the_baseline_has_speedup_one_or_what_it_says_and_no_violation(problem):
             assert found.cost[0] == problem.baseline.cost
 
 
+def test_the_rules_that_it_knows_are_valid_and_can_be_pickled(problem):
+    for name, mapping in pickle.loads(pickle.dumps(problem.baseline)).rules().items():
+        assert mapping.dtype == np.int16
+        assert problem.judge(mapping) == [], name
+        np.testing.assert_array_equal(mapping, problem.space.canonical(mapping))
+
+
 @pytest.mark.parametrize("seconds", [0, 2.0])
 def test_no_mapping_is_better_than_the_bound(problem, seconds):
     if not isinstance(problem, HasBound):

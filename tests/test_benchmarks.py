@@ -176,7 +176,7 @@ def test_the_profile_model_of_loads_is_measured_beside_one_that_learns_nothing_a
             batch = search.ask()
             seen += [row.tobytes() for row in batch.proposals.mapping]
             search.tell(batch, bench.measure(batch.proposals.mapping, batch.key))
-    rules = [row.tobytes() for row in bench.problem.family.first().values()]
+    rules = [row.tobytes() for row in bench.problem.baseline.rules().values()]
     baseline = bench.problem.baseline.mapping.tobytes()
     assert not [row for row in rules if row != baseline and row in seen[:5]]
 

@@ -26,13 +26,12 @@ def rules_of(problem: Problem) -> list[Mapping16]:
 
     InputError if it knows none.
     """
-    from hwsim.family import HasFamily
-
-    if not isinstance(problem, HasFamily):
+    rules = problem.baseline.rules()
+    if not rules:
         raise InputError(
             f"--start rules: expected a problem with rules to measure first, found {problem.about.name} without"
         )
-    rows = [problem.baseline.mapping, *problem.family.first().values()]
+    rows = [problem.baseline.mapping, *rules.values()]
     return list({row.tobytes(): row for row in rows}.values())
 
 

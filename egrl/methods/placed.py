@@ -145,8 +145,7 @@ def place(
     """
     if policy is None:
         made, sources = shipped_mappings(problem)
-        if judged and isinstance(problem, HasFamily):
-            own = problem.family.first()
+        if judged and (own := problem.baseline.rules()):
             made = np.concatenate([made, *(mapping[None] for mapping in own.values())])
             sources += [f"the built-in heuristic {name}" for name in own]
     else:

@@ -11,7 +11,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from egrl.core.method import Composition
-from hwsim.capabilities import explainer
+from hwsim.capabilities import HasModel, explainer
 from hwsim.explanation import CAUSES, OpTimes
 from hwsim.problem import About, Mapping16, Problem
 
@@ -236,10 +236,9 @@ def best_rule(problem: Problem) -> dict[str, Any] | None:
 
     None if the baseline is no rule of egrl's that stands in for something else.
     """
-    rules = problem.baseline.rules
-    if rules is None or not problem.about.stands_for:
+    if not problem.about.stands_for or not isinstance(problem, HasModel):
         return None
-    costs = rules()
+    costs = {name: problem.model_cost(mapping) for name, mapping in problem.baseline.rules().items()}
     name = min(costs, key=costs.__getitem__)
     return {"name": name, "cost": costs[name], "of": len(costs)}
 

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.mcm.cuts import greedy, random_cuts
+from hwsim.mcm.cost import Tables
+from hwsim.mcm.cuts import best_cuts, greedy, random_cuts
+from hwsim.mcm.family.improve import MOST_CUT_WORK, ROOM
 from hwsim.mcm.network import Network
 from hwsim.mcm.rules import misplaced_nodes
 from hwsim.mcm.solver.solver import Solver
+from hwsim.problem import Mapping16
 from workloads.errors import InputError
 
 FILLS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -83,3 +86,22 @@ def _candidates(
         answer = solver.sample(even, np.array([draw], np.uint64), None, backtracks)
         if answer.valid[0]:
             yield answer.assignment[0]
+
+
+def partitions_of_rules(tables: Tables) -> dict[str, Mapping16]:
+    """The greedy rule's partitions and the cheapest cuts, int16 [N, 1] each, with ever less memory for weights.
+
+    Those that are valid, by name.
+    """
+    found = {f"greedy {fill:g}": greedy(tables, fill) for fill in FILLS}
+    if tables.chips * len(tables.compute_s) ** 2 <= MOST_CUT_WORK:
+        for room in ROOM if tables.capacity >= 0 else ():
+            cut = best_cuts(tables._replace(capacity=int(room * tables.capacity)))
+            if cut is None:
+                break
+            found[f"cuts {room:g}"] = cut
+    return {
+        name: place[:, None]
+        for name, place in found.items()
+        if not misplaced_nodes(tables, place[None]).any()
+    }

@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from hwsim.capabilities import Parts, Solution
 from hwsim.explanation import Partition
 from hwsim.family import Effects, Estimate, Family
 from hwsim.mappings import choice_columns, independent_sample
-from hwsim.mcm.baseline import compile_baseline
+from hwsim.mcm.baseline import compile_baseline, partitions_of_rules
 from hwsim.mcm.bound import bound_of, solve
 from hwsim.mcm.config import McmConfig, check_names, resize
 from hwsim.mcm.cost import costs, loads, tensors_of
@@ -132,7 +132,12 @@ class McmProblem:
         self._repairer = Repairer(self.solver, mapping[:, 0], self.config.backtracks)
         if self.config.solver:
             self.placer = McmPlacer(self.tables, self._repairer)
-        self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
+        self.baseline = Baseline(
+            mapping,
+            self._costs(mapping[None, :, 0])[0],
+            self.config.baseline,
+            rules=partial(partitions_of_rules, self.tables),
+        )
 
     def _pipeline(self) -> Pipeline | None:
         """The chips as stages, if no edge may lead back."""

@@ -46,6 +46,7 @@ def test_speedups_are_over_the_mapping_that_is_brought(name):
         "vela.csv",
         "",
     )
+    assert other.baseline.rules().keys() == before.rules().keys()
     assert other.fingerprint() != print_before
     both = np.stack([mapping, before.mapping])
     found = other.evaluate(both, np.zeros(2, np.uint64))

@@ -27,7 +27,6 @@ from egrl.methods.profile_model.accesses import learnable, readable
 from egrl.methods.profile_model.contract import Belief, ProfileModel, ProfileModelConfig
 from egrl.methods.profile_model.data import Measured
 from hwsim.capabilities import HasParts
-from hwsim.family import HasFamily
 from hwsim.keys import SAMPLE
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Floats, Mapping16, Problem, Status
@@ -137,7 +136,7 @@ class ProfileModelMember(Learner):
         measures anyhow are left out.
         """
         problem, warm = self._problem, self._context.start[0] is not None
-        rules = list(problem.family.first().values()) if warm and isinstance(problem, HasFamily) else []
+        rules = list(problem.baseline.rules().values()) if warm else []
         known = {row.tobytes(): row for row in rules}
         others = max(self._random, self._model.least - len(known))
         wanted = len(known) + others

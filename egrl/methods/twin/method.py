@@ -292,7 +292,7 @@ class Surrogate:
 
     def _first(self) -> Batch:
         """The rules, and what the description likes best; each different mapping once, rules only if new to the run."""
-        known = self._family.first()
+        known = self._problem.baseline.rules()
         start = self._problem.baseline.mapping
         key = int(self._rng.integers(2**63))
         nominal = self._family.improve(

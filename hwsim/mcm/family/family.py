@@ -23,19 +23,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hwsim.family import Effects, Estimate, Family, Model, Parameter
-from hwsim.mcm.cuts import best_cuts, greedy
+from hwsim.mcm.cuts import best_cuts
 from hwsim.mcm.family.cost import MemoryLimits, Terms, gradients, held, loads, needed, predictions
-from hwsim.mcm.family.improve import COLD, MOST_CUT_WORK, anneal, value
+from hwsim.mcm.family.improve import COLD, MOST_CUT_WORK, ROOM, anneal, value
 from hwsim.mcm.network import Network, distinct_names
 from hwsim.mcm.package import Package, package_file, parse_package
-from hwsim.mcm.rules import misplaced_nodes
 from hwsim.problem import Floats, Mapping16
 from hwsim.stages import Pipeline
-
-ROOM = (1.0, 0.97, 0.94, 0.9, 0.85, 0.8)
-"""Shares of a chip's memory that the weights of a draft may take, tried in turn."""
-RULES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
-"""Shares of the memory that weights may take by the compiler's rule."""
 
 
 class McmFamily(Family):
@@ -136,22 +130,6 @@ class McmFamily(Family):
             if tables.capacity < 0 or need.max() <= tables.capacity:
                 break
         return least
-
-    def first(self) -> Mapping[str, Mapping16]:
-        """The compiler's rule and the cheapest cuts, with ever less memory for weights, if they are valid."""
-        tables = self._tables
-        found = {f"greedy {fill:g}": greedy(tables, fill) for fill in RULES}
-        if tables.chips * len(tables.compute_s) ** 2 <= MOST_CUT_WORK:
-            for room in ROOM if tables.capacity >= 0 else ():
-                cut = best_cuts(tables._replace(capacity=int(room * tables.capacity)))
-                if cut is None:
-                    break
-                found[f"cuts {room:g}"] = cut
-        return {
-            name: place[:, None]
-            for name, place in found.items()
-            if not misplaced_nodes(tables, place[None]).any()
-        }
 
     def limits(self, ran: Mapping16, failed: Mapping16) -> MemoryLimits:
         """The belief about the memory that chips need; see `hwsim.family.Family.limits`."""

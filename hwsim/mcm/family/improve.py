@@ -27,6 +27,8 @@ COLD = 0.01
 """The last temperature of a local search, as a share of the first."""
 MOST_CUT_WORK = 1e9
 """Steps of the best cuts that are worth while for one draft: C N^2 of C chips and N nodes."""
+ROOM = (1.0, 0.97, 0.94, 0.9, 0.85, 0.8)
+"""Shares of a chip's memory that the weights of the best cuts may take, tried in turn."""
 POWER = 64.0
 LACK = 4.0
 """A chip that needs a share of its memory more than it has costs so much more time, in shares."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +162,3 @@ class NnpiFamily(Family):
             self._tables, self._terms(model), first, self._tensors, steps, limits, np.uint64(key)
         )[0]
         return found
-
-    def first(self) -> Mapping[str, Mapping16]:
-        """The mapping of each of the compiler's rules."""
-        return {name: compile_map(self._tables, rule) for name, rule in RULES.items()}

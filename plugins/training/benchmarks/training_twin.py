@@ -65,7 +65,7 @@ def run(network: str, seed: int, requests: int, steps: int) -> dict[str, Any]:
         search.tell(batch, Evaluation.of_costs(took, baseline_s, ran, modelled.repaired, modelled.epsilon))
     champion = search.result().mapping
     assert champion is not None
-    rules = list(problem.family.first().values())
+    rules = list(problem.baseline.rules().values())
     fastest = min(rules, key=lambda rule: measured.get(rule.tobytes(), math.inf))
     plans = {"exact": exact, "twin": champion, "rules": fastest}
     times: dict[str, list[float]] = {name: [] for name in plans}

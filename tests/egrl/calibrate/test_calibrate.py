@@ -44,7 +44,7 @@ def seconds(problem: NnpiProblem, mapping: np.ndarray) -> np.ndarray:
 def drawn(problem: NnpiProblem, count: int, seed: int) -> np.ndarray:
     """Different valid mappings near the rules."""
     rng = np.random.default_rng(seed)
-    rules = list(problem.family.first().values())
+    rules = list(problem.baseline.rules().values())
     rows = np.stack([rules[k % len(rules)] for k in range(count)])
     changed = np.where(rng.random(rows.shape) < 0.2, rng.integers(0, 3, rows.shape), rows)
     return np.unique(problem.rectify(changed.astype(np.int16)), axis=0)

@@ -74,7 +74,7 @@ def test_the_best_of_what_is_shipped_is_kept_and_its_cost_said(said):
     mappings, sources = shipped_mappings(problem)
     costs = [cost_of(problem, mapping) for mapping in mappings]
     assert len(costs) == SAMPLES + len(rules(FEATURE_NAMES, 2))
-    assert found["candidates"] == len(costs) + len(problem.family.first())
+    assert found["candidates"] == len(costs) + len(problem.baseline.rules())
     assert found["source"] == sources[int(np.argmin(costs))]
     assert sources[:2] == ["the network", "sample 1 of the network"]
     assert sources[SAMPLES:] == [f"rule {k + 1}" for k in range(len(rules(FEATURE_NAMES, 2)))]
@@ -203,7 +203,7 @@ def test_the_built_in_heuristics_are_among_what_is_judged(said):
     layers = "layers=3:heads=4:kv_heads=2:vocabulary=1000:length=512:hidden=128:intermediate=256"
     found = said("place", f"llama3_8b:{layers}", "--chip", "edge")
     problem = build_problem("nnpi", f"llama3_8b:{layers}", "edge", [])
-    rules_cost = min(cost_of(problem, mapping) for mapping in problem.family.first().values())
+    rules_cost = min(cost_of(problem, mapping) for mapping in problem.baseline.rules().values())
     assert rules_cost < 0.7 * problem.baseline.cost
     assert found["cost"] <= rules_cost * (1 + 1e-12)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from commands import TINY, outcome
@@ -11,8 +13,10 @@ from egrl.cli.main import main
 from egrl.core.from_rules import FromRules
 from egrl.core.method import Method
 from egrl.methods.placed import first_mappings
+from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
+from toys import ToyRagged
 from workloads.errors import InputError
 from workloads.load import load
 
@@ -84,6 +88,19 @@ def test_a_run_from_the_rules_goes_on_as_if_never_stopped(tmp_path, method, befo
 def test_a_problem_without_rules_is_refused_in_a_line():
     with pytest.raises(InputError, match="--start rules: expected a problem with rules to measure first"):
         egrl.search("alexnet", problem="mmap", method="random", evals=3, start="rules")
+
+
+def test_the_rules_of_a_problem_without_a_family_are_measured_first():
+    problem = ToyRagged()
+    drawn = sample_uniformly(problem, np.arange(3, dtype=np.uint64))
+    problem.baseline = replace(
+        problem.baseline, rules=lambda: {f"draw {k}": row for k, row in enumerate(drawn)}
+    )
+    search = egrl.Search(problem, method="random", start="rules", seed=0)
+    for expected in (problem.baseline.mapping, *drawn):
+        batch = search.ask(limit=1)
+        np.testing.assert_array_equal(batch.mapping[0], expected)
+        search.tell(batch, problem.evaluate(batch.proposals.mapping, batch.key))
 
 
 def test_seconds_are_told_of_the_baseline_first_and_of_each_rule_once():

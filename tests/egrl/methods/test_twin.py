@@ -44,7 +44,7 @@ def family(problem: NnpiProblem) -> NnpiFamily:
 def mappings(problem: NnpiProblem, count: int, seed: int) -> np.ndarray:
     """Different valid mappings near the rules."""
     rng = np.random.default_rng(seed)
-    rules = list(problem.family.first().values())
+    rules = list(problem.baseline.rules().values())
     rows = np.stack([rules[k % len(rules)] for k in range(count)])
     changed = np.where(rng.random(rows.shape) < 0.1, rng.integers(0, 3, rows.shape), rows)
     return problem.rectify(changed.astype(np.int16))
@@ -249,7 +249,7 @@ def test_what_belongs_to_no_op_is_shared_out(family, problem):
 
 def test_a_family_that_knows_no_parts_leaves_profiles_alone():
     module = McmProblem(load("mobilenet_v2"), load_package("edge4"), McmConfig())
-    rows = np.stack(list(module.family.first().values()))
+    rows = np.stack(list(module.baseline.rules().values()))
     found = module.evaluate(rows, np.zeros(len(rows), np.uint64))
     assert gather(module.family, rows, found.cost, parts=found.parts.astype(float)).profiles is None
 
@@ -351,7 +351,7 @@ def test_sixty_measurements_of_a_board_beat_every_rule_and_what_the_chip_file_li
     search, sources = run(problem, board(problem, model, 0.01, 22), 60)
     result = search.result()
     exact = family.predict(model, result.mapping[None])[0]
-    rules = family.predict(model, np.stack(list(family.first().values())))
+    rules = family.predict(model, np.stack(list(problem.baseline.rules().values())))
     likes = family.improve(
         Model(family.nominal, np.zeros(len(family.parameters))),
         problem.baseline.mapping,

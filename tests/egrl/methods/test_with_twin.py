@@ -112,7 +112,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_im
             break
         known += [row.tobytes() for row in evaluation.repaired]
     assert first[:3] == ["start", "twin", "twin"]
-    rules = {row.tobytes() for row in problem.family.first().values()}
+    rules = {row.tobytes() for row in problem.baseline.rules().values()}
     assert rules <= set(known)
     immigrants = {immigrant.ran.tobytes() for immigrant in method._core._immigrants}
     assert immigrants == set(known)

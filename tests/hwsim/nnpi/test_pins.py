@@ -107,7 +107,7 @@ def test_all_of_a_problem_keeps_the_pins_of_a_user():
     assert solution.bound.cost <= solution.cost
     near = subject.solve(3.0, 0, rows[0])
     assert keeps(subject, near.mapping[None])
-    assert all(keeps(subject, row[None]) for row in subject.family.first().values())
+    assert all(keeps(subject, row[None]) for row in subject.baseline.rules().values())
     assert subject.memories()[2] == ("sram", load_chip("nnpi").memories[2].capacity_bytes - 65536)
     twin = Twin(load("alexnet"), load_chip("nnpi"))
     best = solution.mapping

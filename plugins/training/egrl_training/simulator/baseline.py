@@ -18,6 +18,7 @@ from egrl_training.simulator.search import annealed
 from egrl_training.simulator.simulate import canonical, simulate, trace
 from egrl_training.simulator.tables import Tables
 from egrl_training.steps.step import TrainingStep
+from hwsim.problem import Mapping16
 from workloads.errors import InputError
 from workloads.text import exact_size, size_text
 
@@ -48,6 +49,19 @@ class ShortageError(InputError):
     def __init__(self, message: str, least_bytes: int) -> None:
         super().__init__(message)
         self.least_bytes = least_bytes
+
+
+MOST_RULES = 8
+"""Plans of rules that are worth measuring, at most."""
+
+
+def plans_of_rules(step: TrainingStep, t: Tables, limit_bytes: int) -> dict[str, Mapping16]:
+    """The quickest of the rules' plans that fit, int16 [N, 1] each, by name."""
+    rules = plans_by_rule(step, t)
+    names, plans = list(rules), canonical(t, np.stack(list(rules.values())))
+    seconds, peak = simulate(t, plans)
+    fits = [row for row in np.argsort(seconds, kind="stable") if peak[row] <= limit_bytes]
+    return {names[row]: plans[row][:, None] for row in fits[:MOST_RULES]}
 
 
 def choose(step: TrainingStep, t: Tables, limit_bytes: int) -> Chosen:

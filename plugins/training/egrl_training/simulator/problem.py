@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from annotated_types import Ge, Le, Lt
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from egrl_training.simulator.baseline import choose
+from egrl_training.simulator.baseline import choose, plans_of_rules
 from egrl_training.simulator.device import LEAST_COPY_S, MAX_BYTES, Device, device_file, load_device
 from egrl_training.simulator.exact.solve import plan
 from egrl_training.simulator.explain import CHOICES, explain
@@ -183,7 +183,8 @@ class TrainingProblem:
             np.array([[0, 1, 0.5][:most]], np.float32),
         )
         chosen = choose(step, self.tables, self.limit_bytes)
-        self.baseline = Baseline(chosen.plan[:, None], chosen.seconds, chosen.rule)
+        rules = partial(plans_of_rules, step, self.tables, self.limit_bytes)
+        self.baseline = Baseline(chosen.plan[:, None], chosen.seconds, chosen.rule, rules=rules)
         self._proved = UNPROVED
 
     def _limit(self) -> int:

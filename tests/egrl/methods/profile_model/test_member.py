@@ -87,7 +87,7 @@ def test_it_begins_with_the_rules_unless_the_start_is_cold_and_with_placed_and_r
     member = member_of(context(problem, start), ProfileModelConfig())
     assert member.its_turn
     rows = member.ask().mapping
-    rules = {row.tobytes() for row in problem.family.first().values()}
+    rules = {row.tobytes() for row in problem.baseline.rules().values()}
     found = {row.tobytes() for row in rows}
     assert len(found) == len(rows)
     placed = {row.tobytes() for row in placed_by_rules(problem)}
@@ -100,7 +100,7 @@ def test_it_begins_with_the_rules_unless_the_start_is_cold_and_with_placed_and_r
 def test_on_a_board_it_begins_once_profiles_have_come(problem):
     given = context(problem, measured=True)
     member = member_of(given, ProfileModelConfig(steps=2))
-    rows = np.stack(list(problem.family.first().values()))
+    rows = np.stack(list(problem.baseline.rules().values()))
     silent = replace(problem.evaluate(rows, np.zeros(len(rows), np.uint64)), parts=None)
     report(member, told(given, rows, "network", silent))
     assert not member.its_turn
@@ -148,7 +148,7 @@ def test_what_ran_of_its_own_joins_the_population(problem):
 def test_without_gains_it_rests_longer_and_longer(problem):
     given = context(problem)
     member = member_of(given, ProfileModelConfig())
-    rules = np.stack(list(problem.family.first().values()))
+    rules = np.stack(list(problem.baseline.rules().values()))
     report(member, told(given, np.concatenate([rules] * 5), "profile_model"))
     member._measured = gather(given.archive, member._tickets(), problem.parts, len(problem.space.nodes))
     rests = []
@@ -175,7 +175,7 @@ def test_a_profile_model_that_stands_still_thinks_briefly_and_rests_longest_wher
 ):
     given = context(problem)
     member = member_of(given, ProfileModelConfig())
-    rows = np.concatenate([np.stack(list(problem.family.first().values()))] * 40)
+    rows = np.concatenate([np.stack(list(problem.baseline.rules().values()))] * 40)
     exact = problem.evaluate(rows, np.zeros(len(rows), np.uint64))
     off = np.exp(noise * np.random.default_rng(0).normal(size=len(rows)))
     report(member, told(given, rows, "profile_model", replace(exact, cost=exact.cost * off)))

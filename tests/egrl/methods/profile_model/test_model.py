@@ -50,7 +50,7 @@ def data(problem: NnpiProblem) -> Profiled:
     """The twelve rules and eight random mappings, with noise of 5 % on every op; seconds of the median op are 1."""
     rows = np.concatenate(
         [
-            np.stack(list(problem.family.first().values())),
+            np.stack(list(problem.baseline.rules().values())),
             sample_uniformly(problem, np.arange(8, dtype=np.uint64)),
         ]
     )
@@ -72,7 +72,7 @@ def learned(model: OpTimes, data: Profiled) -> Parameters:
 @pytest.fixture(scope="module")
 def other(problem: NnpiProblem) -> tuple[np.ndarray, np.ndarray]:
     """Good mappings that nobody measured, and the true log seconds of their ops, up to a constant."""
-    rules = list(problem.family.first().values())
+    rules = list(problem.baseline.rules().values())
     rows = np.stack([anneal(problem.tables, rules[k], steps=300 * 8**k, key=k)[0] for k in range(4)])
     parts = NnpiProblem(load("resnet101"), load_chip("nnpi")).evaluate(rows, np.zeros(4, np.uint64)).parts
     assert parts is not None

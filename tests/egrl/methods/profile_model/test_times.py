@@ -45,7 +45,7 @@ def drawn(accesses: Accesses, shape: ContextShape, seed: int) -> Constants:
 def mappings(problem: NnpiProblem, count: int, seed: int) -> np.ndarray:
     """Valid mappings: rules, some of their decisions drawn anew."""
     rng = np.random.default_rng(seed)
-    rules = list(problem.family.first().values())
+    rules = list(problem.baseline.rules().values())
     rows = np.stack([rules[k % len(rules)] for k in range(count)])
     changed = np.where(rng.random(rows.shape) < 0.15, rng.integers(0, 3, rows.shape), rows)
     return problem.rectify(changed.astype(np.int16))

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from egrl_training.simulator.device import Device, device_file, parse_device
 from egrl_training.simulator.family.limits import PeakLimits
-from egrl_training.simulator.rules import plans_by_rule
 from egrl_training.simulator.search import annealed
 from egrl_training.simulator.simulate import KEEP, OFFLOAD, RECOMPUTE, canonical, runs_of, simulate
 from egrl_training.simulator.tables import Ints, Tables
@@ -30,8 +29,6 @@ LEAST_SHARE = 0.005
 OTHER = "other"
 NUDGE = 1e-4
 """Half of the step, in prior standard deviations, over which the slope of waits is measured."""
-MOST_FIRST = 8
-"""Rules' plans that are worth measuring first."""
 
 
 @kernel
@@ -198,15 +195,6 @@ class TrainingFamily(Family):
         seconds, peak = simulate(known, both)
         worse = peak[1] > self._limits.limit_bytes or (peak[0] <= room and seconds[1] > seconds[0])
         return start if worse else canonical(self._tables, both[1:])[0][:, None]
-
-    def first(self) -> Mapping[str, Mapping16]:
-        """The quickest of the rules' plans that fit."""
-        rules = plans_by_rule(self._step, self._tables)
-        plans = canonical(self._tables, np.stack(list(rules.values())))
-        seconds, peak = simulate(self._tables, plans)
-        names = list(rules)
-        fits = [row for row in np.argsort(seconds, kind="stable") if peak[row] <= self._limits.limit_bytes]
-        return {names[row]: plans[row][:, None] for row in fits[:MOST_FIRST]}
 
     def limits(self, ran: Mapping16, failed: Mapping16) -> PeakLimits:
         """What is known of the memory that plans need; see `hwsim.family.Family.limits`."""
