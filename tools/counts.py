@@ -1,9 +1,9 @@
-"""How large the house is: lines of the six rooms, files in `egrl/`, and files that a run loads before it measures.
+"""How large the house is: lines of the six rooms, files in `egrl/`, and what a run passes before it measures.
 
     python tools/counts.py
 
-The last number is of `egrl run` with its defaults: the files of the six rooms that are imported when the first mapping
-is about to be measured.
+The last numbers are of `egrl run` with its defaults until the first mapping is about to be measured: the files of the
+six rooms that are imported, and the files and functions of `egrl/` that are called.
 """
 
 from __future__ import annotations
@@ -17,11 +17,21 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("egrl", "population", "policies", "hwsim", "workloads", "analysis")
 RUN = ("run", "--workload", "bert", "--evals", "1", "--quiet")
 CHILD = f"""
-import os, sys
+import inspect, os, sys
 from importlib.machinery import PathFinder
 from egrl.__main__ import entry
 
+called = set()
+
+def note(frame, event, _):
+    code = frame.f_code
+    if event == "call" and code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<"):
+        called.add((code.co_filename, code.co_qualname))
+
 def submit(self, proposals, key):
+    sys.setprofile(None)
+    print("\\n".join(f"{{file}}\t{{name}}" for file, name in sorted(called)))
+    print()
     files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
     print("\\n".join(sorted({{file for file in files if file.endswith(".py")}})), flush=True)
     os._exit(0)
@@ -40,6 +50,7 @@ class Stop:  # replaces the executor's method once its file is loaded, which thi
 
 sys.meta_path.insert(0, Stop())
 sys.argv = ["egrl", *{RUN!r}, "--out", sys.argv[1]]
+sys.setprofile(note)
 entry()
 """
 
@@ -58,26 +69,44 @@ def files(root: Path = ROOT) -> int:
     return sum(1 for _ in (root / "egrl").rglob("*.py"))
 
 
-def loaded() -> list[str]:
-    """Files of the six rooms, relative to the root, that a run with defaults loads before its first evaluation."""
+def passed() -> tuple[list[str], list[tuple[str, str]]]:
+    """What a run with defaults passes before its first evaluation.
+
+    The files of the six rooms, relative to the root, that it loads; file and name of the functions of `egrl/` that it
+    calls.
+    """
     with tempfile.TemporaryDirectory() as folder:
         child = [sys.executable, "-c", CHILD, f"{folder}/run"]
         said = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, check=False)
     if said.returncode or not said.stdout:
-        raise RuntimeError(f"loaded: expected the names of files, received {said.stderr or 'none'}")
-    paths = [Path(line) for line in said.stdout.splitlines()]
-    inside = [path.relative_to(ROOT) for path in paths if path.is_relative_to(ROOT)]
-    return [str(path) for path in inside if path.parts[0] in ROOMS]
+        raise RuntimeError(f"passed: expected the names of files, received {said.stderr or 'none'}")
+    called, loaded = (part.splitlines() for part in said.stdout.split("\n\n"))
+    functions = [(_room_file(file), name) for file, name in (line.split("\t") for line in called)]
+    return (
+        [file for file in map(_room_file, loaded) if file],
+        [(file, name) for file, name in functions if file.startswith("egrl/")],
+    )
+
+
+def _room_file(name: str) -> str:
+    """A file of the six rooms relative to the root; "": it is another one."""
+    path = Path(name)
+    inside = path.relative_to(ROOT) if path.is_relative_to(ROOT) else Path("-")
+    return inside.as_posix() if inside.parts[0] in ROOMS else ""
 
 
 def main() -> int:
-    """Print the three counts."""
+    """Print the counts."""
     rooms = lines()
     print(
         f"lines of the six rooms: {sum(rooms.values()):,} ({', '.join(f'{r} {n:,}' for r, n in rooms.items())})"
     )
     print(f"files in egrl/: {files()}")
-    print(f"files loaded from argv to the first evaluation: {len(loaded())}")
+    loaded, called = passed()
+    print(
+        f"from argv to the first evaluation: {len(loaded)} files loaded; of egrl/ {len(called)} functions called in"
+        f" {len({file for file, _ in called})} files"
+    )
     return 0
 
 
