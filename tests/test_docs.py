@@ -174,6 +174,16 @@ def test_the_documentation_is_short_enough_to_be_read():
 
 
 @pytest.mark.slow
+def test_the_pages_and_logs_that_code_names_exist():
+    named = re.compile(r"\b(?:benchmarks/log|docs/\w+|papers/\w+/log)/[\w-]+\.md\b")
+    packages = [ROOT / name for name in (*ROOMS, "papers", "benchmarks", "examples", "tools")]
+    for package in (*packages, *ROOT.glob("plugins/*")):
+        for file in package.rglob("*.py"):
+            for page in named.findall(file.read_text(encoding="utf-8")):
+                own = ROOT.joinpath(*file.relative_to(ROOT).parts[:2]) / page
+                assert (ROOT / page).exists() or own.exists(), f"{file} names {page}"
+
+
 def test_every_command_of_readme_and_guides_runs_in_its_order(story):
     assert len(story.codes) > 40
     assert [line for line, code in story.codes if code != 0] == []

@@ -85,7 +85,7 @@ class SacConfig:
 
 @dataclass(frozen=True)
 class RankingSacConfig:
-    """Settings of SAC over rankings (own choices; benchmarks/log/cerl.md has the experiments)."""
+    """Settings of SAC over rankings (own choices; docs/results/parts.md says what it is worth)."""
 
     rollouts: Annotated[int, Ge(1), Le(10_000), Doc("mappings that it proposes per round")] = 6
     steps: Annotated[int, Ge(1), Le(10_000), Doc("steps of the actor per round")] = 6
