@@ -190,7 +190,7 @@ def with_baseline_of(problem: Problem, file: str) -> Problem:
         mapping, name = mapping_file.read_named(file, problem)
     except InputError as error:
         raise InputError(f"--baseline {error}") from error
-    see = f"; egrl evaluate --mapping {file} lists them"
+    see = f"; egrl evaluate --mapping {file} --json lists all"
     return with_baseline(problem, mapping, name or Path(file).name, f"--baseline {file}", see)
 
 

@@ -8,6 +8,7 @@ member of the family the board resembles (`egrl.methods.twin`).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class Parameter:
         effect: the effect that it belongs to, without which it has no influence; "" if it always has.
         own: True if it belongs to one node alone. One spread is learned for all of these together.
         shared: True if it means the same for every network on the board.
+        most: the largest value that there can be, in its unit.
     """
 
     name: str
@@ -45,6 +47,14 @@ class Parameter:
     effect: str = ""
     own: bool = False
     shared: bool = False
+    most: float = math.inf
+
+    def within(self, estimate: Estimate) -> Estimate:
+        """An estimate, no part of which is above `most`: the models take nothing larger."""
+        if self.most == math.inf:
+            return estimate
+        top = self.most / self.nominal
+        return Estimate(*(min(factor, top) for factor in (estimate.factor, estimate.low, estimate.high)))
 
 
 @dataclass(frozen=True)

@@ -180,8 +180,8 @@ class Fit:
         unit = np.array([p.spread for p in self.stack.parameters])
         middle, doubt = self.posterior.near.model.theta * unit, self.posterior.doubt() * unit
         return [
-            Estimate(*np.exp([m, m - Z90 * d, m + Z90 * d]).tolist())
-            for m, d in zip(middle, doubt, strict=True)
+            parameter.within(Estimate(*np.exp([m, m - Z90 * d, m + Z90 * d]).tolist()))
+            for parameter, m, d in zip(self.stack.parameters, middle, doubt, strict=True)
         ]
 
     def learned(self) -> Floats:
@@ -254,10 +254,10 @@ def shared(found: Fit) -> dict[str, Estimate]:
     )
     theta, estimates = _projected(found, columns), found.estimates()
     return {
-        found.stack.parameters[k].name: replace(
-            estimates[k], factor=float(np.exp(found.stack.parameters[k].spread * theta[k]))
+        parameter.name: parameter.within(
+            replace(estimates[k], factor=float(np.exp(parameter.spread * theta[k])))
         )
-        for k in columns.tolist()
+        for k, parameter in ((k, found.stack.parameters[k]) for k in columns.tolist())
     }
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--bytes",
     "element_bytes",
-    default=0.0,
+    type=float,
     help="bytes per element of weights and activations, whatever the file says [the file's]",
 )
 @click.option(
@@ -61,7 +61,7 @@ def command(
     model: str,
     output: str,
     dims: tuple[str, ...],
-    element_bytes: float,
+    element_bytes: float | None,
     no_fuse: bool,
     allow_unknown: bool,
     weights_once: bool,
@@ -80,7 +80,7 @@ def command(
     from workloads.load import reads_program
     from workloads.load_partition import ENDINGS
 
-    of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
+    of_models = {"--dim": bool(dims), "--bytes": element_bytes is not None, "--no-fuse": no_fuse}
     of_models["--weights-once"] = weights_once
     unpriced = {"--boundary-aliases": boundary_aliases, "--allow-unknown": allow_unknown}
     placement, compiled = model.lower().endswith(ENDINGS), reads_program(model)
@@ -97,16 +97,10 @@ def command(
         _refuse(of_models, "a program, whose sizes are as compiled")
         return _program(model, output, boundary_aliases, allow_unknown, as_json)
     _refuse({"--boundary-aliases": boundary_aliases}, "a model", "a compiled program")
-    sizes, width = dimensions.parse(dims), _width(element_bytes)
-    imported = read(model, sizes, width, not no_fuse, allow_unknown, weights_once)
-    return _workload(imported, model, output, as_json)
-
-
-def _width(element_bytes: float) -> float | None:
-    """Bytes an element that replace the file's; None where none are given."""
-    if element_bytes and not 1 / 64 <= element_bytes <= 64:
+    if element_bytes is not None and not 1 / 64 <= element_bytes <= 64:
         raise InputError(f"--bytes {element_bytes:g}: expected a number of bytes an element from 1/64 to 64")
-    return element_bytes or None
+    imported = read(model, dimensions.parse(dims), element_bytes, not no_fuse, allow_unknown, weights_once)
+    return _workload(imported, model, output, as_json)
 
 
 def _refuse(flags: Mapping[str, bool], found: str, wanted: str = "a model") -> None:

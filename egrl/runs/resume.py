@@ -53,7 +53,8 @@ def check_only(given: Mapping[str, Any]) -> None:
         if value not in (None, "", ()) and name not in (*RESUMABLE, REQUESTS, *KINDS)
     ]
     if found:
-        raise InputError(f"--resume: expected no other flags than {_flags(RESUMABLE)}; found {_flags(found)}")
+        allowed = _flags((*RESUMABLE, REQUESTS, "new_board"))
+        raise InputError(f"--resume: expected no other flags than {allowed}; found {_flags(found)}")
 
 
 def _flags(names: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from analysis.breakdown import Inference, breakdown, breakdown_figure, largest_changes, micro
+from analysis.breakdown import Inference, breakdown, breakdown_figure, cause_fills, largest_changes, micro
 from analysis.style import save
 from gate import gate
 
@@ -84,7 +84,10 @@ def test_ops_that_changed_are_named_with_microseconds_and_causes_and_the_others_
     after = Inference("best", np.array([2e-6, 2.5e-6, 2e-6]), ("mac", "mac", "mac"))
     lower = breakdown_figure(before, after, ["slow $x$", "b", "c"], MEMORIES, "t").axes[1]
     assert [text.get_text() for text in lower.get_yticklabels()] == ["slow $x$", "b"]
-    assert [text.get_text() for text in lower.texts] == ["−3.000 µs  dram → mac", "+1.500 µs  mac"]
+    assert [text.get_text() for text in lower.texts] == [
+        "−3.000 µs  dram → matrix engines",
+        "+1.500 µs  matrix engines",
+    ]
     assert lower.get_xlabel().endswith("Not shown: 1 as before.")
 
 
@@ -148,3 +151,11 @@ def test_equal_figures_are_equal_files(tmp_path: Path):
     for name in ("a.svg", "b.svg"):
         save(drawn(), tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_a_cause_has_one_hatch_whatever_stands_beside_it():
+    def fill(name: str, *causes: str) -> object:
+        return cause_fills((*causes, name), MEMORIES)[-1]
+
+    assert fill("mac") == fill("mac", "dram", "dsp", "overhead") == fill("matrix engines", "vector units")
+    assert len({str(fill(name)) for name in ("dram", "mac", "dsp", "overhead", "measured", "another")}) >= 5

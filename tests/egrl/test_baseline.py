@@ -83,7 +83,7 @@ def test_a_baseline_that_breaks_several_rules_says_where_all_are_listed(tmp_path
     line = refuse(
         capsys, ["evaluate", "--workload", "resnet50", "--baseline", str(file)], "expected a mapping that is"
     )
-    assert f" more; egrl evaluate --mapping {file} lists them)" in line
+    assert f" more; egrl evaluate --mapping {file} --json lists all)" in line
     assert main(["evaluate", "--workload", "resnet50", "--mapping", str(file)]) == 0
     assert capsys.readouterr().out.count("not valid as given: ") > 1
 

@@ -218,7 +218,18 @@ def read(
         from workloads.importers import onnx_file
 
         graph = onnx_file.read(unpack(data, file, MAX_BYTES), file, wanted)
-    return convert(graph, stem(file), PurePath(file).name, element_bytes, fuse, allow_unknown, weights_once)
+    found = convert(graph, stem(file), PurePath(file).name, element_bytes, fuse, allow_unknown, weights_once)
+    _check_results(found.workload, wanted.given)
+    return found
+
+
+def _check_results(workload: Workload, dimensions: Mapping[str, int]) -> None:
+    """InputError where a dimension of 0 leaves the model without results; a cache may well begin with 0 positions."""
+    zero = next((name for name, size in dimensions.items() if size == 0), None)
+    read_by = {edge.source for op in workload for edge in op.inputs}
+    results = [op.output_bytes for op in workload if op.name not in read_by]
+    if zero is not None and not any(results):
+        raise InputError(f"--dim {zero}=0: expected a size with which the model has results, found none")
 
 
 def stem(file: str) -> str:

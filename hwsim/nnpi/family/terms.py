@@ -135,7 +135,7 @@ class Layout:
             self._add([levels + m], latency)
         self._add([2 * levels], Parameter("launch", CONSTANT, launch_s, "s", "overhead", shared=True))
         for at, (name, share) in enumerate(self._waits.items(), 2 * levels + 1):
-            self._add([at], Parameter(name, GENERIC_SPREAD, share, "", name, shared=True))
+            self._add([at], Parameter(name, GENERIC_SPREAD, share, "", name, shared=True, most=1.0))
         self._add(self._compute, Parameter("compute", CONSTANT, 1.0, shared=True))
 
     def _add_kinds(self, workload: Workload) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -264,6 +265,22 @@ def test_what_an_op_says_of_its_inputs_is_the_reason_of_a_refusal() -> None:
         model, x = nn.BatchNorm1d(4), torch.zeros(1, 4)
     with pytest.raises(InputError, match="found ValueError: Expected more than 1 value per channel"):
         egrl_training.fits(lambda x: model(x).sum(), [x], "2 MiB", rates=RATES)
+
+
+LOG = logging.getLogger("a step")
+
+
+def test_a_step_that_logs_is_refused_with_the_place_and_what_pytorch_suggests() -> None:
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        LOG.warning("a step")
+        return (x * x).sum()
+
+    with without_data():
+        x = nn.Parameter(torch.ones(4))
+    with pytest.raises(
+        InputError, match=r"\(test_pytorch_fits.py, line \d+\) Hint: .*ignore_logging_functions"
+    ):
+        egrl_training.fits(loss, [x], "2 MiB", rates=RATES)
 
 
 def test_a_step_of_another_shape_says_why_its_largest_batch_is_not_known() -> None:

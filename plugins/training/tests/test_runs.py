@@ -36,7 +36,8 @@ def run(step: Path) -> Path:
 @pytest.mark.slow
 def test_the_default_method_proves_the_best_plan_of_a_small_step(run):
     summary = json.loads((run / "summary.json").read_text())
-    assert (summary["problem"], summary["method"], summary["chip"]) == ("training", "exact", "half")
+    assert (summary["problem"], summary["method"]) == ("training", "exact")
+    assert summary["chip"].startswith("a device with ")
     assert summary["best"]["valid"]
     assert summary["best"]["speedup"] > 1.01
     assert summary["gap"] < 1e-3

@@ -23,6 +23,7 @@ from gate import gate
 from hwsim.problem import Status
 from make_training import decoder, random_step, unet
 from workloads.errors import InputError
+from workloads.text import size_text
 
 KEYS = np.zeros(1, np.uint64)
 
@@ -115,6 +116,17 @@ def test_a_search_finds_a_plan_where_no_rule_fits():
     problem = TrainingProblem(unet(2), None, TrainingConfig(fraction=0.4))
     assert problem.baseline.name == "searched"
     assert problem.judge(problem.baseline.mapping) == []
+
+
+def test_a_limit_of_the_settings_is_named_beside_the_device_or_in_its_place():
+    limited = TrainingProblem(unet(2), None, TrainingConfig(fraction=0.9))
+    assert limited.about.chip == f"a device with {size_text(limited.limit_bytes)}"
+    device = load_device("gpu-8gib")
+    assert TrainingProblem(unet(2), device).about.chip == "gpu-8gib"
+    assert (
+        TrainingProblem(unet(2), device, TrainingConfig(limit_bytes=2**32)).about.chip
+        == "gpu-8gib with 4 GiB"
+    )
 
 
 @pytest.mark.parametrize("step", [unet(2), decoder(2)], ids=["unet", "decoder"])

@@ -56,7 +56,7 @@ def left_as_it_was(monkeypatch):
     yield
     sys.path[:] = path
     for name in sys.modules.keys() - modules.keys():
-        if name.partition(".")[0] in {"net", "parts", "analysis"}:
+        if name.partition(".")[0] in {"net", "parts", "analysis", "step"}:
             del sys.modules[name]
 
 
@@ -100,6 +100,15 @@ def test_a_module_beside_it_may_be_called_like_one_of_others(tmp_path):
     function, _ = load_without_data(step(tmp_path, "analysis"))
     assert type(function).__name__ == "Net"
     assert sys.modules["analysis"] is analysis
+
+
+def test_a_step_file_of_any_name_may_import_a_module_step(tmp_path):
+    (tmp_path / "step.py").write_text(
+        "import torch\ndef make():\n    return (torch.ones(2, requires_grad=True),)\n"
+    )
+    file = tmp_path / "other.py"
+    file.write_text("import torch\nfrom step import make\ndef build():\n    return torch.sum, make()\n")
+    assert step_file.load(str(file))[1][0].shape == (2,)
 
 
 def test_a_step_file_sees_no_arguments(tmp_path):

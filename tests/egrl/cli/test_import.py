@@ -73,6 +73,10 @@ def test_open_dimensions_and_widths_are_given_by_flags(tmp_path, capsys):
     code, _, err = imported(capsys, model, "-o", output)
     assert (code, err.count("\n")) == (2, 1)
     assert err.endswith("; add --dim batch=NUMBER\n")
+    line = refuse(capsys, ["import", model, "-o", output, "--dim", "batch=0"])
+    assert (
+        line == "egrl: error: --dim batch=0: expected a size with which the model has results, found none\n"
+    )
     assert imported(capsys, model, "-o", output, "--dim", "batch=3", "--bytes", "1")[0] == 0
     net = load(output)
     assert (net.ops[0].batch, net.element_bytes.weight, net.ops[0].output_bytes) == (3, 1.0, 3 * 256)
@@ -85,6 +89,7 @@ def test_open_dimensions_and_widths_are_given_by_flags(tmp_path, capsys):
     [
         (["net.bin", "-o", "net.json"], "expected a file ending in .onnx, .onnx.gz or .pt2"),
         (["net.onnx", "-o", "net.onnx"], "--output net.onnx: expected a file ending in .json"),
+        (["net.onnx", "-o", "net.json", "--bytes", "0"], "--bytes 0: expected a number of bytes"),
         (["net.onnx", "-o", "net.json", "--bytes", "100"], "--bytes 100: expected a number of bytes"),
         (["net.onnx", "-o", "no/net.json"], "--output no/net.json: expected a file in a folder that exists"),
         (["net.onnx", "-o", "net.json", "--dim", "batch"], "--dim batch: expected NAME=NUMBER"),

@@ -293,3 +293,10 @@ def test_what_waits_in_a_chip_file_is_in_its_family_and_a_fit_writes_it():
     np.testing.assert_allclose(latencies(board.tables, rows, np.zeros(len(rows))), fitted, rtol=2e-2)
     without, _ = board.described({}, board.family.nominal - {"access", "serial", "shared"}, "mine")
     assert digest(without.tables) == digest(plain.tables)
+
+
+def test_no_share_that_waits_is_estimated_above_one():
+    _, _, family = setting("resnet50")
+    serial = next(parameter for parameter in family.parameters if parameter.name == "serial")
+    assert serial.within(Estimate(1.0, 0.5, 1e6)).high * serial.nominal == 1.0
+    assert serial.within(Estimate(1.0, 0.5, 2.0)) == Estimate(1.0, 0.5, 2.0)

@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,7 @@ class FitSteps:
             cause = _cause(error)
             raise InputError(
                 f"{self._name}: expected a step that torch.compile captures as one graph, found"
-                f" {type(cause).__name__}: {excerpt(str(cause))}"
+                f" {type(cause).__name__}: {_said(cause)}"
             ) from error
         _check_loss(joint)
         joint = estimated(joint, self._rates)
@@ -178,6 +179,17 @@ def _cause(error: BaseException) -> BaseException:
     while isinstance(found, TorchDynamoException):
         found = found.__cause__ or found.__context__
     return found or error
+
+
+def _said(error: BaseException) -> str:
+    """What an exception says, on one line; of PyTorch's refusals the heading, the place and the hints."""
+    heading, *lines = str(error).splitlines() or [""]
+    hints = [excerpt(line.strip()) for line in lines if line.lstrip().startswith("Hint:")]
+    frame = getattr(error, "innermost_user_frame_summary", None)
+    if not hints and frame is None:
+        return excerpt(str(error))
+    place = "" if frame is None else f" ({Path(frame.filename).name}, line {frame.lineno})"
+    return " ".join((f"{excerpt(heading)}{place}", *hints))
 
 
 def _check_loss(joint: JointGraph) -> None:

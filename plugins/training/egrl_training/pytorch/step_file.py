@@ -4,8 +4,8 @@ def build():
     model = Net()
     return model, (images, labels)      # model(images, labels) is the loss, a scalar
 
-The file is run as `python step.py` would run it, but under the name "step": it imports what lies in its folder, and
-sees no arguments.
+The file is run as `python step.py` would run it, but under the name "__step__": it imports what lies in its folder, a
+module `step` among it, and sees no arguments.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import torch
 
 from workloads.errors import InputError
 
+NAME = "__step__"
+"""What nobody imports: while the file runs, a module of this name is imported."""
 _loaded: dict[str, frozenset[str]] = {}
 """The folder of the last step file, where Python looks first, and the modules that were there before."""
 
@@ -38,7 +40,7 @@ def load(file: str) -> tuple[Callable[..., torch.Tensor], Sequence[Any]]:
         raise InputError(f"{file}: expected a file of Python with a function build(), found no such file")
     try:
         with _as_a_script(file):
-            build = runpy.run_path(file, run_name="step").get("build")
+            build = runpy.run_path(file, run_name=NAME).get("build")
             if not callable(build):
                 raise InputError(f"{file}: expected a function build(), found none")
             built = build()

@@ -53,6 +53,7 @@ from hwsim.problem import (
 from hwsim.sections import Section
 from hwsim.space import Space
 from workloads.errors import InputError
+from workloads.text import size_text
 
 HEAD = "storage"
 
@@ -161,7 +162,7 @@ class TrainingProblem:
         self.about = About(
             "training",
             step.name,
-            self._device.name,
+            self._named(),
             baseline_name="the best rule",
             evaluated="plans",
             place="memory",
@@ -186,6 +187,13 @@ class TrainingProblem:
         rules = partial(plans_of_rules, step, self.tables, self.limit_bytes)
         self.baseline = Baseline(chosen.plan[:, None], chosen.seconds, chosen.rule, rules=rules)
         self._proved = UNPROVED
+
+    def _named(self) -> str:
+        """The device, with the memory where a setting says how much that is: a share is of no device in particular."""
+        device = self._device
+        if not self.config.limit_bytes and not self.config.fraction:
+            return device.name
+        return f"{'a device' if device.memory_fraction else device.name} with {size_text(self.limit_bytes)}"
 
     def _limit(self) -> int:
         config, device = self.config, self._device
