@@ -109,10 +109,10 @@ def opening_lines(composition: Composition, measured: bool) -> list[str]:
         KINDS.get(kind, f"{kind} networks" if source == "network" else f"the {kind.replace('_', ' ')}")
         for source, kind in composition.kinds.items()
     ]
-    text = f"searching: {', '.join(names)}"
     if measured and "profile_model" in composition.kinds:
-        text += " (if the board says how long each op took)"
-    return ([text] if len(names) > 1 else []) + ([composition.idle] if composition.idle else [])
+        names[names.index("the profile model")] += " (if the board says how long each op took)"
+    opening = [f"searching: {', '.join(names)}"] if len(names) > 1 else []
+    return opening + ([composition.idle] if composition.idle else [])
 
 
 def found_by(best: Mapping[str, Any]) -> str:
