@@ -1,7 +1,7 @@
 """Rows of egrl's own methods, its rules, solver and policies, and of others' optimisers; needs egrl.
 
 `NAME` is a method of `egrl list methods` with the settings here; `NAME*` begins with what ships, which was trained on
-networks of all families of the suite.
+networks of all families of the suite. `NAME[KEY=VALUE;…]` has other settings of `method`, too: with and without a part.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ METHODS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "twin": ("twin", (), ""),
     "ppo": ("ppo", (), ""),
     "optuna-tpe": ("egrl_suite.peers:OPTUNA", ("method.optimiser=TPESampler",), ""),
+    "optuna-cma": ("egrl_suite.peers:OPTUNA", ("method.optimiser=CmaEsSampler",), ""),
+    "optuna-gp": ("egrl_suite.peers:OPTUNA", ("method.optimiser=GPSampler",), ""),
     "nevergrad": ("egrl_suite.peers:NEVERGRAD", ("method.optimiser=NGOpt", "method.budget=400"), ""),
     "pymoo-ga": ("egrl_suite.peers:PYMOO", (), ""),
 }
@@ -80,9 +82,12 @@ def method_named(name: str) -> Search:
     at_once = {"rules": _rules, "exact": _exact, "network*": _network, "place*": _place}
     if name in at_once:
         return at_once[name]
-    if name not in METHODS:
+    base, _, changed = name.removesuffix("]").partition("[")
+    if base not in METHODS:
         raise SuiteError(f"--method {name}: expected default, random, {', '.join(NAMES)} or MODULE:NAME")
-    return lambda task, seed: _searched(task, seed, *METHODS[name])
+    method, settings, preset = METHODS[base]
+    given = settings + tuple(f"method.{one}" for one in changed.split(";") if one)
+    return lambda task, seed: _searched(task, seed, method, given, preset)
 
 
 def _rules(task: Task, seed: int) -> Any:

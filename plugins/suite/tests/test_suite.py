@@ -221,6 +221,12 @@ def test_a_run_goes_on_and_a_table_judges_anew_and_lacks_nothing(tmp_path, capsy
     assert main(["table", str(out), "--figure", str(tmp_path / "shares.png")]) == 0
     text = capsys.readouterr().out
     assert "| `default` | 0.00±0.00 | 1.000 |" in text
+    assert main(["table", str(out), "--against", "default"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[4] == "| method | 25 | less `default` | worst | failed | seeds |"
+    share, less = next(row for row in rows if "`random`" in row).split("|")[2:4]
+    assert less.strip() == f"+{share.strip()}"  # the default's share is 0
+    assert any(row.startswith("| `default` | 0.00±0.00 |  | 1.000") for row in rows)
     assert (tmp_path / "shares.png").stat().st_size > 10_000
     assert main(["run", "--track", "one-shot", "--split", "test", "--method", "random", "-o", str(out)]) == 2
     assert "name another file" in capsys.readouterr().err
@@ -236,6 +242,7 @@ def test_a_run_goes_on_and_a_table_judges_anew_and_lacks_nothing(tmp_path, capsy
         (["--method", "nobody"], "expected default, random"),
         (["--method", "nowhere:X"], "No module named"),
         (["--method", "egrl_suite.tasks:track_named"], "(network, chip)"),
+        (["--method", "egrl[learner.nothing=1]", "--quick", "--split", "test"], "learner.nothing"),
         (["--method", "random", "--most", "3"], "at least 25"),
         (["--method", "random", "--seeds", "0"], "at least 1"),
     ],
@@ -262,6 +269,7 @@ def test_an_interval_over_families_is_students():
         ("one-shot", "rules"),
         ("one-shot", "place*"),
         ("profiles", "egrl"),
+        ("measurements", "egrl[learner.shared=false;evolution.boltzmann_fraction=1.0]"),
         ("boards", "twin"),
     ],
 )
