@@ -127,8 +127,8 @@ def _export(given: argparse.Namespace) -> None:
     from egrl_suite.library import DATA, read_network
 
     one = find(given.instance)
-    if one.kind == "mcm":
-        raise SuiteError(f"{one.name}: expected an instance with a chip file, found a module")
+    if one.kind in ("mcm", "program"):
+        raise SuiteError(f"{one.name}: expected an instance with a chip file, found a module or a program")
     given.folder.mkdir(parents=True, exist_ok=True)
     (given.folder / "network.json").write_text(json.dumps(read_network(one.network)) + "\n", "utf-8")
     (given.folder / "chip.toml").write_text((DATA / f"chips/{one.chip}.toml").read_text("utf-8"), "utf-8")
