@@ -54,6 +54,9 @@ TRACKS = {
     ),
     "programs": Track((25, 100), ("program",), "actions of the MMapGame; totals are told"),
     "modules": Track(MARKS, ("mcm",), "partitions of graphs among chips; totals are told"),
+    "module-profiles": Track(
+        (25, 100), ("mcm",), "as modules, with the busy seconds of every chip and link", profiles=True
+    ),
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egrl_suite import library, table, tasks
+from egrl_suite import files, library, table, tasks
 
 HERE = Path(__file__).parents[1]
 PAGE = (HERE.parents[1] / "docs/results/suite.md").read_text(encoding="utf-8")
@@ -36,3 +36,11 @@ def test_pages_say_with_and_without_a_part_what_their_rows_say(rows, page):
     found = table.boards([HERE / f"results/parts/{rows}.json.gz"], "egrl")
     body = table.markdown(found, "egrl").split("\n\n", 1)[1]
     assert body in (HERE.parents[1] / f"docs/results/{page}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_no_shipped_placement_is_below_its_bound():
+    for path in (HERE / "results").rglob("*.json.gz"):
+        for row in files.complete(files.read(path)):
+            bound = library.find(row["instance"]).bound
+            assert min(row["judged"].values()) >= bound * (1 - 1e-9), (path, row["method"], row["instance"])
