@@ -30,16 +30,6 @@ from workloads.zoo.mcm87 import MCM87, family_of
 
 LEAST, LARGEST = 0.005, 1200
 """Smallest gain, as a logarithm, of a pair that counts; most ops of a network."""
-TESTED = tuple(
-    name
-    for names in (
-        "bert gpt2 resnet101 resnet152 wide_resnet50_2 wide_resnet28_10 vgg16 vgg19_tiled darknet53 yolov3",
-        "pix2pix_narrow dcgan deep_speech_2 transducer crnn lstm_lm_small seq2seq_deep seq2seq_gru gru_lm",
-        "character_lstm two_tower dlrm_large mixer_b16 unet",
-    )
-    for name in names.split()
-)
-"""Networks on which at least 2 % can be gained over the default rule on `nnpi`, of ten families."""
 
 
 def sizes(rng: np.random.Generator) -> str:

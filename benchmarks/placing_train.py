@@ -1,9 +1,8 @@
-"""The linear rules that ship: trained on networks x chips, and what they reach on families that were left out.
+"""The linear rules that ship: trained on networks x chips.
 
     python -m benchmarks.placing_train pairs -o PAIRS.jsonl [--count 1400 --seed 1 --steps 60000]
         [--workloads a,b.onnx,… --chip CHIP]
     python -m benchmarks.placing_train rules PAIRS.jsonl [DRAWN.pickle --drawn 600] -o RULES.json [--rules 24]
-    python -m benchmarks.placing_train folds PAIRS.jsonl [DRAWN.pickle --drawn 600] -o FOLDER
 
 A second file has instances that `benchmarks.placing_network draw` has drawn, of which so many of one network each are
 trained on beside the pairs. `rules --begin FILE` keeps the rules of a file and adds the best others.
@@ -12,10 +11,6 @@ The first rule is the best alone: evolution strategies with mirrored perturbatio
 objective being the log cost over the best known, cut at 0.5, over the root of what can be gained. Each further one is
 the best addition: of candidates that CMA-ES found for one pair each (two starts: the rule by hand, and the first rule),
 the one that lowers the mean of the smallest regrets the most.
-
-`folds` trains once without each family, writes the rules, and says what share of the headroom the first 1, 8, 16 and
-all rules reach on that family's networks on `nnpi`, the best of them chosen by the model. Rules of all families are
-FOLDER/all.json.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ from typing import Protocol
 import numpy as np
 from deap import cma
 
-from benchmarks.placing_pairs import TESTED, Case, Pair, drawn, family_of, measured, read_pairs, write_pairs
+from benchmarks.placing_pairs import drawn, read_pairs, write_pairs
 from benchmarks.placing_varied import read
 from egrl.methods.es import Ascent
 from hwsim.nnpi.place_features import FEATURE_NAMES
@@ -42,7 +37,6 @@ CUT, SMALL = 0.5, 0.02
 BY_HAND = by_hand(FEATURE_NAMES, 2).astype(np.float64)
 CHILDREN, EVALUATIONS = 20, 500
 ROUNDS, PAIRS_A_ROUND, HALF = 900, 48, 16
-TEST_STEPS = 300_000
 
 
 class Subject(Protocol):
@@ -139,7 +133,6 @@ class Training:
         `begin`: rules float64 [K, P] that are kept, instead of a first one.
         """
         self.pairs, self._hand, self._rounds, self._begin = pairs, hand, rounds, begin
-        self.family = np.array([pair.family for pair in pairs])
         starts = [best_alone(pairs, hand, rounds) if begin is None else begin[0], hand]
         with ProcessPoolExecutor(workers) as pool:
             found = list(pool.map(partial(candidates_of, starts=starts), pairs, chunksize=4))
@@ -147,18 +140,16 @@ class Training:
             self.regret = np.stack(
                 list(pool.map(partial(_regret, rules=self.candidates), pairs, chunksize=4))
             )
-        self.of_pair = np.repeat(np.arange(len(pairs)), 2)
 
-    def rules(self, count: int, without: str = "") -> np.ndarray:
-        """Rules float64 [count, P], for whose training the pairs of a family were not there."""
-        kept = np.flatnonzero(self.family != without)
-        pairs = [self.pairs[k] for k in kept]
-        first = best_alone(pairs, self._hand, self._rounds)[None] if self._begin is None else self._begin
-        allowed = np.flatnonzero(self.family[self.of_pair] != without)
-        own = np.array([pair.regret(first) for pair in pairs])
-        regret = np.concatenate([own, self.regret[np.ix_(kept, allowed)]], axis=1)
-        rules = np.concatenate([first, self.candidates[allowed]])
-        return rules[additions(regret, _weight(pairs), count, len(first))]
+    def rules(self, count: int) -> np.ndarray:
+        """Rules float64 [count, P]."""
+        first = self._begin
+        if first is None:
+            first = best_alone(self.pairs, self._hand, self._rounds)[None]
+        own = np.array([pair.regret(first) for pair in self.pairs])
+        regret = np.concatenate([own, self.regret], axis=1)
+        rules = np.concatenate([first, self.candidates])
+        return rules[additions(regret, _weight(self.pairs), count, len(first))]
 
 
 def _regret(pair: Subject, rules: np.ndarray) -> np.ndarray:
@@ -172,18 +163,12 @@ def document(rules: np.ndarray, names: Sequence[str] = FEATURE_NAMES, heads: int
     return f'{{"kind": "rules", "version": 1, "heads": {heads},\n"features": {features},\n"rules": [\n{rows}\n]}}\n'
 
 
-def tested() -> list[Pair]:
-    """The networks of `TESTED` on `nnpi`."""
-    found = [measured(Case(name, [], 7), TEST_STEPS) for name in TESTED]
-    return [Pair(**line) for line in found if line is not None]
-
-
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("pairs", "rules", "folds"))
+    parser.add_argument("what", choices=("pairs", "rules"))
     parser.add_argument("pairs", nargs="*", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--count", type=int, default=1400)
@@ -209,22 +194,7 @@ def main() -> None:
         pairs += [instance for instance in read(path) if instance.family][: given.drawn]
     begin = np.array(json.loads(given.begin.read_text())["rules"]) if given.begin else None
     training = Training(pairs, given.workers, begin=begin)
-    if given.what == "rules":
-        given.output.write_text(document(training.rules(given.rules)))
-        return
-    given.output.mkdir(exist_ok=True)
-    (given.output / "all.json").write_text(document(training.rules(given.rules)))
-    shares = []
-    for family in sorted({family_of(name) for name in TESTED}):
-        rules = training.rules(given.rules, family)
-        (given.output / f"{family.replace(' ', '-')}.json").write_text(document(rules))
-        for pair in (p for p in tested() if p.family == family):
-            regret = pair.regret(rules)
-            marks = [pair.headroom - float(regret[:count].min()) for count in (1, 8, 16, given.rules)]
-            shares.append([*marks, pair.headroom])
-            print(f"{pair.workload:18s}", *(f"{np.exp(mark):.4f}" for mark in shares[-1]), flush=True)
-    mean = np.mean(shares, axis=0)
-    print("share of headroom of 1, 8, 16, all:", *(f"{value:.3f}" for value in mean[:-1] / mean[-1]))
+    given.output.write_text(document(training.rules(given.rules)))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,17 @@
-"""The training of the shipped rules and the measure of their worth, at a small size."""
+"""The training of the shipped rules, at a small size."""
 
 from __future__ import annotations
 
 import json
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import placing
-from benchmarks.placing_pairs import TESTED, Case, Pair, chip_of, drawn, family_of, measured, sizes
+from benchmarks.placing_pairs import Case, Pair, chip_of, drawn, family_of, measured, sizes
 from benchmarks.placing_train import BY_HAND, additions, best_alone, best_for, document
-from gate import gate
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.place_features import FEATURE_NAMES
 from policies.ranker import by_hand
@@ -77,7 +74,6 @@ def test_networks_are_drawn_with_chips_around_nnpi_and_each_has_a_family():
     assert len(cases) == 40
     assert {len(case.factors) for case in cases} == {0, 6}
     assert all(family_of(case.workload) for case in cases)
-    assert len({family_of(name) for name in TESTED}) == 10
     assert chip_of([]) == load_chip("nnpi")
     twice = chip_of([0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
     assert twice.memories[1].capacity_bytes == 2 * load_chip("nnpi").memories[1].capacity_bytes
@@ -90,53 +86,3 @@ def test_rules_are_written_as_the_package_reads_them():
     found = json.loads(text)
     assert found["features"] == list(FEATURE_NAMES)
     assert [len(row) for row in found["rules"]] == [4 * len(FEATURE_NAMES) + 1] * 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arm", gate(placing.ARMS, ("no-temperature", "sac-untrained", "annealing")))
-def test_every_arm_searches_for_as_long_as_it_is_told_to_and_never_gets_worse(arm):
-    rules = [by_hand(FEATURE_NAMES, 2)] * 2
-    found = placing.run("dcgan", arm, 0, 50, placing.Begin("folds", rules, None))
-    assert list(found["best"]) == ["25", "50"]
-    assert 1 <= found["best"]["25"] <= found["best"]["50"] or arm == "annealing"
-
-
-@pytest.mark.exhaustive
-def test_what_no_setting_takes_out_is_taken_out_and_put_back():
-    begin = placing.Begin("hand")
-    before = placing.run("vgg16", "egrl", 0, 100, begin)["best"]
-    for arm in placing.ABLATED:
-        assert placing.run("vgg16", arm, 0, 100, begin)["best"] != before
-        assert placing.run("vgg16", "egrl", 0, 100, begin)["best"] == before
-
-
-def test_the_table_has_intervals_over_families(capsys):
-    names = ("bert", "resnet101", "vgg16", "unet")
-    lines = [
-        {
-            "workload": name,
-            "arm": arm,
-            "seed": seed,
-            "begin": "hand",
-            "best": {"25": gain, "100": gain + 0.01},
-        }
-        | {"seconds": 10.0}
-        for name in names
-        for seed in (0, 1)
-        for arm, gain in (("egrl", 1.05), ("ea", 1.0))
-    ]
-    placing.table(lines)
-    said = capsys.readouterr().out
-    assert "| egrl | 4, 2 | 1.0500 | | 1.0600 | | 10.00 |" in said
-    less = 100 * np.log(1.0 / 1.05)
-    assert f"| ea | 4, 2 | 1.0000 | {less:+.2f} [{less:+.2f}, {less:+.2f}] | 1.0100 |" in said
-
-
-def test_the_page_of_parts_has_the_table_of_its_data(capsys):
-    results = Path(__file__).resolve().parents[1] / "docs" / "results"
-    lines = [json.loads(line) for line in (results / "data" / "parts.jsonl").read_text().splitlines()]
-    placing.table(lines)
-    page = (results / "parts.md").read_text(encoding="utf-8")
-    rows = [row for row in capsys.readouterr().out.splitlines() if row.startswith("| ")]
-    assert len(rows) > 15
-    assert all(row in page for row in rows)

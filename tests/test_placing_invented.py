@@ -1,13 +1,10 @@
-"""Invented networks to train rankings on, and the figure of what rankings reach."""
+"""Invented networks to train rankings on."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
 
-from benchmarks import placing_figure
 from benchmarks.placing_invented import MOST_OPS, invented, invented_chip
 from benchmarks.placing_pairs import chip_of
 from benchmarks.placing_varied import CHIPS, INVENTED, varied
@@ -76,30 +73,3 @@ def test_instances_on_invented_chips_can_train_rules():
     for instance in found:
         assert instance.regret(hand)[0] > -0.05  # no rule is much better than the best known
         assert instance.family == (instance.families[0] if len(instance.families) == 1 else "")
-
-
-def test_a_share_is_of_sums_and_its_band_of_drawn_families():
-    gain = {"bert": 0.02, "gpt2": 0.04, "vgg16": 0.03, "unet": 0.01}
-    reach = {"bert": 0.04, "gpt2": 0.08, "vgg16": 0.03, "unet": 0.02}
-    found = placing_figure.share(gain, reach)
-    assert found.mean == pytest.approx(0.10 / 0.17)
-    assert found.low == pytest.approx(0.5)
-    assert found.high == pytest.approx(1.0)
-    assert placing_figure.share(reach, reach) == (1.0, 1.0, 1.0)
-
-
-def test_the_figure_has_a_line_for_each_search_and_a_mark_for_each_mapping_at_once():
-    names = ("bert", "vgg16", "unet")
-    lines = [
-        {"workload": name, "arm": arm, "seed": 0, "evals": 100, "best": {"5": 1.01, "25": 1.02, "100": 1.03}}
-        for name in names
-        for arm in ("egrl", "greedy")
-    ]
-    row = {"network": 1.01, "all": 1.03, "compiler": 1.0, "annealing": 1.04}
-    [axes] = placing_figure.draw(lines, [{"name": name, **row} for name in names]).axes
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels[:2] == ["egrl", "egrl without a placer"]
-    assert len(labels) == 2 + len(placing_figure.AT_ONCE)
-    first = axes.lines[0]
-    np.testing.assert_allclose(first.get_ydata()[-1], np.log(1.03) / np.log(1.04))
-    assert json.dumps(first.get_xdata().tolist()) == "[5, 25, 100]"

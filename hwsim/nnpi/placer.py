@@ -9,7 +9,7 @@ T log N operations, however long tensors live.
 
 The EGRL paper (section 4) says of the native compiler only that it is "a collection of heuristic rules specific to the
 compute and memory capacity of the hardware". Which rules is an *assumption*, so there are several, by name; the default
-has the best geometric-mean latency over the zoo (`benchmarks/baseline_rules.py`). A rule sees no latency. It ranks the
+has the best geometric-mean latency over the zoo (benchmarks/log/nnpi.md). A rule sees no latency. It ranks the
 tensors, and each goes to the fastest memory where it still fits.
 """
 

@@ -46,6 +46,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
 
     table = commands.add_parser("table", help="the leaderboard of files of results, costs judged anew")
     table.add_argument("results", nargs="+", type=Path)
+    table.add_argument("--against", default="", metavar="METHOD", help="also differences to a method, paired")
     table.add_argument("--figure", type=Path, help="also draw shares against measurements (.png, .svg)")
     table.set_defaults(run=_table)
 
@@ -101,8 +102,8 @@ def _run(given: argparse.Namespace) -> None:
 def _table(given: argparse.Namespace) -> None:
     from egrl_suite import table
 
-    found = table.boards(given.results)
-    print(table.markdown(found), end="")
+    found = table.boards(given.results, given.against)
+    print(table.markdown(found, given.against), end="")
     if given.figure:
         table.figure(found, given.figure)
 
@@ -126,8 +127,8 @@ def _export(given: argparse.Namespace) -> None:
     from egrl_suite.library import DATA, read_network
 
     one = find(given.instance)
-    if one.kind == "mcm":
-        raise SuiteError(f"{one.name}: expected an instance with a chip file, found a module")
+    if one.kind in ("mcm", "program"):
+        raise SuiteError(f"{one.name}: expected an instance with a chip file, found a module or a program")
     given.folder.mkdir(parents=True, exist_ok=True)
     (given.folder / "network.json").write_text(json.dumps(read_network(one.network)) + "\n", "utf-8")
     (given.folder / "chip.toml").write_text((DATA / f"chips/{one.chip}.toml").read_text("utf-8"), "utf-8")

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from egrl_suite.judge import Judge
 from egrl_suite.modules import ModuleJudge
+from egrl_suite.programs import ProgramJudge
 
 DATA = Path(__file__).with_name("data")
 SPLITS = ("train", "validation", "test")
-KINDS = ("nnpi", "board", "mcm")
+KINDS = ("nnpi", "board", "mcm", "program")
 
 
 class SuiteError(Exception):
@@ -70,11 +71,14 @@ class Instance:
         return network, chip
 
     @cached_property
-    def judge(self) -> Judge | ModuleJudge:
+    def judge(self) -> Judge | ModuleJudge | ProgramJudge:
         """Of what it truly costs."""
         network, chip = self.truth if self.kind == "board" else (self.network, self.chip)
-        kind = ModuleJudge if self.kind == "mcm" else Judge
-        return kind(read_network(network), read_chip(chip))
+        kinds: dict[str, Any] = {"mcm": ModuleJudge, "program": ProgramJudge}
+        found: Judge | ModuleJudge | ProgramJudge = kinds.get(self.kind, Judge)(
+            read_network(network), read_chip(chip)
+        )
+        return found
 
     @cached_property
     def default_mapping(self) -> NDArray[np.int16]:

@@ -43,7 +43,7 @@ def method_named(name: str) -> Search:
     """Raises SuiteError if there is none."""
     if name in OWN:
         return OWN[name]
-    if ":" in name:
+    if ":" in name.partition("[")[0]:
         return of_code(named_code(name), name)
     try:
         from egrl_suite import through_egrl

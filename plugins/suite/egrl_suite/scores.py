@@ -23,6 +23,8 @@ class Score(NamedTuple):
         share, low, high: mean over families of the mean over their instances and seeds, and its 95 % interval.
         worst: the least speedup over the default.
         instances, families, seeds, failed: how many; those that failed count as the default's cost.
+        less: if it stands beside another method, the mean of the share less that one's, over the instances and seeds
+            that both have, and half of its interval; else None.
     """
 
     share: float
@@ -33,6 +35,7 @@ class Score(NamedTuple):
     families: int
     seeds: int
     failed: int
+    less: tuple[float, float] | None = None
 
 
 def judged(row: dict[str, Any], mark: str) -> float:
@@ -71,19 +74,35 @@ def interval(values: list[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def score(rows: Iterable[dict[str, Any]], mark: str) -> Score | None:
+def score(
+    rows: Iterable[dict[str, Any]], mark: str, beside: Iterable[dict[str, Any]] | None = None
+) -> Score | None:
     """Of the rows of one method that have the mark; None if there are none. Costs: `rows[i]["judged"][mark]`."""
     own = [row for row in rows if mark in row["judged"]]
     if not own:
         return None
-    shares: dict[str, dict[str, list[float]]] = {}
-    worst = np.inf
-    for row in own:
-        instance, cost = find(row["instance"]), row["judged"][mark]
-        shares.setdefault(instance.family, {}).setdefault(instance.name, []).append(instance.share(cost))
-        worst = min(worst, instance.default_cost / cost)
-    families = [float(np.mean([np.mean(seeds) for seeds in each.values()])) for each in shares.values()]
-    seeds = len({row["seed"] for row in own})
-    failed = sum(bool(row.get("failed")) for row in own)
-    names = sum(len(each) for each in shares.values())
-    return Score(*interval(families), float(worst), names, len(families), seeds, failed)
+    shares = _shares(own, mark)
+    worst = min(find(row["instance"]).default_cost / row["judged"][mark] for row in own)
+    families = _by_family(shares)
+    seeds, names = len({seed for _, seed in shares}), len({name for name, _ in shares})
+    failed, less = sum(bool(row.get("failed")) for row in own), None
+    if beside is not None:
+        other = _shares([row for row in beside if mark in row["judged"]], mark)
+        both = {case: shares[case] - other[case] for case in shares if case in other}
+        if both:
+            mean, _, high = interval(_by_family(both))
+            less = (mean, high - mean)
+    return Score(*interval(families), float(worst), names, len(families), seeds, failed, less)
+
+
+def _shares(rows: Iterable[dict[str, Any]], mark: str) -> dict[tuple[str, int], float]:
+    """Instance and seed -> share."""
+    return {(row["instance"], row["seed"]): find(row["instance"]).share(row["judged"][mark]) for row in rows}
+
+
+def _by_family(values: dict[tuple[str, int], float]) -> list[float]:
+    """Means over the instances of each family, of means over seeds."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for (name, _), value in values.items():
+        found.setdefault(find(name).family, {}).setdefault(name, []).append(value)
+    return [float(np.mean([np.mean(seeds) for seeds in each.values()])) for each in found.values()]

@@ -17,28 +17,34 @@ Board = dict[str, dict[str, Score]]
 """Method -> mark -> score."""
 
 
-def boards(paths: Sequence[Path]) -> dict[tuple[str, str, bool], Board]:
-    """The scores of all files, by track, split and whether it is the quick slice alone.
+def boards(paths: Sequence[Path], against: str = "") -> dict[tuple[str, str, bool], Board]:
+    """The scores of all files, by track, split and whether it is the quick slice alone; beside those of a method.
 
     Raises SuiteError if two files have the same method in the same track, or one is of another version.
     """
-    found: dict[tuple[str, str, bool], Board] = {}
+    rows: dict[tuple[str, str, bool], dict[str, list[dict[str, Any]]]] = {}
     for path in paths:
         document = read(path)
-        board = found.setdefault((document["track"], document["split"], document["quick"]), {})
-        rows: dict[str, list[dict[str, Any]]] = {}
+        board = rows.setdefault((document["track"], document["split"], document["quick"]), {})
+        new: dict[str, list[dict[str, Any]]] = {}
         for row in complete(document):
-            rows.setdefault(row["method"], []).append(row)
-        for method, own in rows.items():
+            new.setdefault(row["method"], []).append(row)
+        for method in new:
             if method in board:
                 raise SuiteError(f"{path}: {method} stands in another file of this track, too")
-            scores = {str(mark): score(own, str(mark)) for mark in track_named(document["track"]).marks}
-            board[method] = {mark: each for mark, each in scores.items() if each is not None}
+        board.update(new)
+    found: dict[tuple[str, str, bool], Board] = {}
+    for key, board in rows.items():
+        for method, own in board.items():
+            beside = board.get(against) if method != against else None
+            scores = {str(mark): score(own, str(mark), beside) for mark in track_named(key[0]).marks}
+            mine = {mark: each for mark, each in scores.items() if each is not None}
+            found.setdefault(key, {})[method] = mine
     return found
 
 
-def markdown(found: dict[tuple[str, str, bool], Board]) -> str:
-    """A table for each track: share ± its 95 % interval, the best at the last mark first."""
+def markdown(found: dict[tuple[str, str, bool], Board], against: str = "") -> str:
+    """A table for each track: share ± its 95 % interval, the best at the last mark first; and less that of a method."""
     parts = [f"Suite {version()['version']}, `{version()['digest']}`."]
     for (track, split, quick), board in sorted(found.items()):
         marks = [
@@ -49,13 +55,13 @@ def markdown(found: dict[tuple[str, str, bool], Board]) -> str:
         lines = [
             f"**{track}** ({of}): {some.instances} instances, {some.families} families",
             "",
-            f"| method | {' | '.join(map(_title, marks))} | worst | failed | seeds |",
-            "|---|" + "---:|" * (len(marks) + 3),
+            f"| method | {' | '.join(_title(mark, against) for mark in marks)} | worst | failed | seeds |",
+            "|---|" + "---:|" * (len(marks) * (2 if against else 1) + 3),
         ]
         for method in sorted(board, key=lambda name: _rank(board[name], marks)):
             own = board[method]
             last = own[max(own, key=int)]
-            cells = [_cell(own.get(mark)) for mark in marks]
+            cells = [_cell(own.get(mark), against) for mark in marks]
             worst = min(each.worst for each in own.values())
             lines.append(
                 f"| `{method}` | {' | '.join(cells)} | {worst:.3f} | {last.failed or ''} | {last.seeds} |"
@@ -64,16 +70,21 @@ def markdown(found: dict[tuple[str, str, bool], Board]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _title(mark: str) -> str:
-    return "share" if mark == "1" else f"{int(mark):,}"
+def _title(mark: str, against: str) -> str:
+    title = "share" if mark == "1" else f"{int(mark):,}"
+    return f"{title} | less `{against}`" if against else title
 
 
 def _rank(own: dict[str, Score], marks: Sequence[str]) -> tuple[float, ...]:
     return tuple(-own[mark].share if mark in own else np.inf for mark in reversed(marks))
 
 
-def _cell(found: Score | None) -> str:
-    return "" if found is None else f"{found.share:.2f}±{found.high - found.share:.2f}"
+def _cell(found: Score | None, against: str) -> str:
+    cell = "" if found is None else f"{found.share:.2f}±{found.high - found.share:.2f}"
+    if not against:
+        return cell
+    less = None if found is None else found.less
+    return f"{cell} | {'' if less is None else f'{less[0]:+.2f}±{less[1]:.2f}'}"
 
 
 def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:

@@ -52,7 +52,11 @@ TRACKS = {
     "model": Track(
         (1000, 10_000, 100_000, 1_000_000), ("nnpi",), "the chip is known: evaluations of its model"
     ),
+    "programs": Track((25, 100), ("program",), "actions of the MMapGame; totals are told"),
     "modules": Track(MARKS, ("mcm",), "partitions of graphs among chips; totals are told"),
+    "module-profiles": Track(
+        (25, 100), ("mcm",), "as modules, with the busy seconds of every chip and link", profiles=True
+    ),
 }
 
 

@@ -1,7 +1,7 @@
 """Rows of egrl's own methods, its rules, solver and policies, and of others' optimisers; needs egrl.
 
 `NAME` is a method of `egrl list methods` with the settings here; `NAME*` begins with what ships, which was trained on
-networks of all families of the suite.
+networks of all families of the suite. `NAME[KEY=VALUE;…]` has other settings of `method`, too: with and without a part.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from egrl_suite.tasks import Search, Task
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
+from hwsim.mmap.chip import load_chip as load_program_chip
+from hwsim.mmap.problem import MmapProblem
 from hwsim.nnpi.chip import parse_chip
 from hwsim.nnpi.placer import RULES, compile_map
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.errors import InputError
-from workloads.load import load
+from workloads.load import load, load_program
 
 HAND, PROFILED = "method.shipped=false", "method.profile_model.use=off"
 METHODS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -38,7 +40,10 @@ METHODS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "greedy-dp": ("greedy-dp", (), ""),
     "twin": ("twin", (), ""),
     "ppo": ("ppo", (), ""),
+    "revise": ("revise", (), ""),
     "optuna-tpe": ("egrl_suite.peers:OPTUNA", ("method.optimiser=TPESampler",), ""),
+    "optuna-cma": ("egrl_suite.peers:OPTUNA", ("method.optimiser=CmaEsSampler",), ""),
+    "optuna-gp": ("egrl_suite.peers:OPTUNA", ("method.optimiser=GPSampler",), ""),
     "nevergrad": ("egrl_suite.peers:NEVERGRAD", ("method.optimiser=NGOpt", "method.budget=400"), ""),
     "pymoo-ga": ("egrl_suite.peers:PYMOO", (), ""),
 }
@@ -56,6 +61,9 @@ def problem_of(instance: Instance, truth: bool = False) -> Any:
     if instance.kind == "mcm":
         workload, _, chips = instance.name.removeprefix("mcm:").partition("@")
         return McmProblem(load(workload), load_package("mcm36"), McmConfig(chips=int(chips)))
+    if instance.kind == "program":
+        program, _, chip = instance.name.removeprefix("program:").partition("@")
+        return MmapProblem(load_program(program), load_program_chip(chip))
     text = (DATA / f"chips/{chip}.toml").read_text("utf-8")
     return NnpiProblem(workload_of(network), parse_chip(text, chip))
 
@@ -71,8 +79,17 @@ def workload_of(network: str) -> Any:
 
 def prove(name: str, seconds: float) -> tuple[float, str]:
     """The bound of an instance, in seconds, proved anew within a time, and the kind of proof."""
-    bound = problem_of(find(name), truth=True).solve(seconds, 0).bound
+    problem = problem_of(find(name), truth=True)
+    if isinstance(problem, MmapProblem):
+        return program_bound(problem, seconds)
+    bound = problem.solve(seconds, 0).bound
     return float(bound.cost), str(bound.proof)
+
+
+def program_bound(problem: MmapProblem, seconds: float) -> tuple[float, str]:
+    """What no play of a program takes less than, in seconds, and the kind of proof."""
+    bound = problem.bound(seconds)
+    return float(problem.tables.none_s - bound.reward * problem.tables.most_s), bound.proof
 
 
 def method_named(name: str) -> Search:
@@ -80,15 +97,18 @@ def method_named(name: str) -> Search:
     at_once = {"rules": _rules, "exact": _exact, "network*": _network, "place*": _place}
     if name in at_once:
         return at_once[name]
-    if name not in METHODS:
+    base, _, changed = name.removesuffix("]").partition("[")
+    if base not in METHODS:
         raise SuiteError(f"--method {name}: expected default, random, {', '.join(NAMES)} or MODULE:NAME")
-    return lambda task, seed: _searched(task, seed, *METHODS[name])
+    method, settings, preset = METHODS[base]
+    given = settings + tuple(f"method.{one}" for one in changed.split(";") if one)
+    return lambda task, seed: _searched(task, seed, method, given, preset)
 
 
 def _rules(task: Task, seed: int) -> Any:
     """The best of the compiler's twelve rules: each is measured, or the model says which where one may be."""
     problem = problem_of(task._instance)
-    if isinstance(problem, McmProblem):
+    if not isinstance(problem, NnpiProblem):
         return problem.baseline.mapping
     maps = [compile_map(problem.tables, rule) for rule in RULES.values()]
     if task.left == 1:
@@ -134,12 +154,16 @@ def _searched(task: Task, seed: int, method: str, settings: tuple[str, ...], pre
             continue
         found = problem.evaluate(batch.proposals.mapping, batch.key)
         counted = np.array(batch.source) != START  # the default's cost is told to all
-        task.record(found.repaired[counted], _costs(found)[counted])
+        task.record(found.repaired[counted], costs_of(problem, found)[counted])
         search.tell(batch, found if task._track.profiles else replace(found, parts=None))
 
 
-def _costs(found: Any) -> NDArray[np.float64]:
-    return np.where(found.usable, found.cost, np.inf)
+def costs_of(problem: Any, found: Any) -> NDArray[np.float64]:
+    """Seconds; of a play without stalls, which its reward says."""
+    cost = found.cost
+    if isinstance(problem, MmapProblem):
+        cost = problem.tables.none_s - found.reward * problem.tables.most_s
+    return np.where(found.usable, cost, np.inf)
 
 
 def _measured(task: Task, mapping: Any, source: str) -> tuple[float, list[float] | None]:

@@ -21,17 +21,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 
+import egrl
 from egrl_suite.judge import Judge
-from egrl_suite.library import DATA, packed
+from egrl_suite.library import DATA, KINDS, packed
 from egrl_suite.modules import ModuleJudge
+from egrl_suite.programs import ProgramJudge
+from egrl_suite.through_egrl import program_bound
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import tensors_of
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
+from hwsim.mmap.chip import load_chip as load_program_chip
+from hwsim.mmap.problem import MmapProblem
 from hwsim.nnpi.annealing import anneal
 from hwsim.nnpi.chip import chip_around, chip_file, load_chip, parse_chip
 from hwsim.nnpi.problem import NnpiProblem
-from workloads.load import load
+from workloads.load import load, load_program
 from workloads.serialize import from_json, to_json
 from workloads.zoo.mcm87 import family_of
 
@@ -60,6 +65,15 @@ MODULES = {
     "validation": "deeplab_v3@16 mobilenet_v2@16 efficientnet_b0@36",
     "test": "quartznet15x5@24 mixer_s16@24 conv_lstm@12",
 }
+PROGRAMS = {
+    "train": "resnet:inference_resnet ranking:dlrm_train",
+    "validation": "mobile:mnasnet_b1_batch_128 segmentation:unet_train",
+    "test": "transformer:bert_base_inference transformer:vit_b16_inference_bf16 transformer:gpt_decode_step"
+    " language:rnn_2 language:rnn_6 plain:alexnet_train_batch_32",
+}
+"""Family and program; all on `tpuv4i`."""
+REVISED = 60
+"""Evaluations of `revise`, 200,000 replayed buffers each, for the best known play."""
 BOARDS = {
     "train": "resnet101@nnpi darknet53@nnpi dlrm_large@nnpi",
     "validation": "unet@nnpi mobilenet_v3_large@edge",
@@ -169,6 +183,33 @@ def partitioned(name: str, chips: int, seconds: float) -> tuple[str, str, Callab
     return json.dumps(graph), tomli_w.dumps(shown), solve
 
 
+def program_document(program: Any) -> dict[str, Any]:
+    """A program as the judge reads it."""
+    return {
+        "kind": "program",
+        "instructions": [[each.flops, each.slow_bytes] for each in program.instructions],
+        "tensors": [[t.size_bytes, t.produced, t.last_use, t.leaves] for t in program.tensors],
+        "buffers": [
+            [b.tensor, b.instruction, b.is_output, b.traffic_bytes, b.alias_id] for b in program.buffers
+        ],
+    }
+
+
+def scheduled(name: str, seconds: float) -> tuple[str, str, Callable[[], Solved]]:
+    """A program, a chip, and what is found and proved of its plays."""
+    problem = MmapProblem(load_program(name), load_program_chip("tpuv4i"))
+    document = program_document(problem.program)
+    chip = dict(vars(problem.rates)) | {"name": "mmap-tpuv4i"}
+
+    def solve() -> Solved:
+        found = egrl.search(problem, method="revise", evals=REVISED, seed=0)
+        judge, best, default = ProgramJudge(document, chip), found.mapping, problem.baseline.mapping
+        bound, proof = program_bound(problem, seconds)
+        return Solved(judge.cost(default), judge.cost(best), bound, proof, packed(default))
+
+    return json.dumps(document), tomli_w.dumps(chip), solve
+
+
 def _checked(problem: Any, judge: Any, mapping: Any, bound: Any) -> Solved:
     """What was found, as the judge of the suite counts it."""
     for one, cost in (
@@ -222,10 +263,8 @@ class Making:
     def save(self, last: bool = False) -> None:
         """Write the manifest; until the last one stands, what was known before stays in it."""
         done = {line["name"] for line in self.lines}
-        lines = [
-            *self.lines,
-            *(line for name, (line, _) in self.known.items() if not last and name not in done),
-        ]
+        kept = [line for name, (line, _) in self.known.items() if not last and name not in done]
+        lines = [*kept, *self.lines]
         files = {
             name: digest for _, all_ in self.known.values() for name, digest in all_.items()
         } | self.files
@@ -248,10 +287,13 @@ def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each solve")
-    parser.add_argument("--version", type=int, default=1)
+    parser.add_argument("--version", type=int, default=2)
+    parser.add_argument("--only", choices=KINDS, help="one kind; the others stay as they are")
     given = parser.parse_args()
     making = Making(given.seconds, given.version)
     for kind, table in (("nnpi", PLACED), ("mcm", MODULES), ("board", BOARDS)):
+        if given.only not in (None, kind):
+            continue
         for split, names in table.items():
             for number, name in enumerate(names.split()):
                 workload, chip = name.split("@")
@@ -271,7 +313,16 @@ def main() -> None:
                     line |= {"name": f"board:{name}", "truth": [hidden, hidden], "noise": 0.02}
                     files |= {hidden: truth[0], f"/{hidden}": truth[1]}
                 making.add(line, files, partial(solved, *truth, given.seconds))
-    making.finish()
+    for split, names in PROGRAMS.items() if given.only in (None, "program") else ():
+        for family, name in (each.split(":") for each in names.split()):
+            document, chip, solve = scheduled(name, given.seconds)
+            line = {"name": f"program:{name}@tpuv4i", "kind": "program", "family": family, "split": split}
+            line |= {"network": f"program-{name}", "chip": "mmap-tpuv4i"}
+            making.add(line, {line["network"]: document, f"/{line['chip']}": chip}, solve)
+    if given.only:
+        making.save()
+    else:
+        making.finish()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,0 @@
-"""Boards whose simulators share no code and no structure with the project's own."""
