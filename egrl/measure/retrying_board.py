@@ -164,7 +164,7 @@ class RetryingBoard:
         """Keep what the board calls itself, and say once if that is new: costs of two boards are compared then."""
         if len(self.names) == 1 and name not in self.names:
             (before,) = self.names
-            text = f"--evaluator: it calls itself {name!r}, before {before!r}: boards may differ by more than mappings do"
+            text = f"--evaluator: it calls itself {name!r}, before {before!r}: boards may differ more than mappings"
             self._log(text)
             warnings.warn(text, Notice, stacklevel=2)
         self.names.add(name)
