@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -27,7 +28,7 @@ from egrl.measure.config import BASELINE_SAMPLES, EvaluatorConfig
 from egrl.measure.records import Measurements, Record, digest
 from hwsim.measure import Measurement, Practice, Statistic, repeat, samples_needed
 from hwsim.problem import Evaluation, Status
-from workloads.errors import RunFailure
+from workloads.errors import Notice, RunFailure
 
 BACKOFF_S = (0.0, 0.1, 0.5, 1.0, 2.0)
 """Waited before a board is started again, by how often it has failed in a row."""
@@ -156,8 +157,17 @@ class RetryingBoard:
         if answer.status == Status.FAILED:
             self.failures += 1
         elif answer.board:
-            self.names.add(answer.board)
+            self._know(answer.board)
         return answer
+
+    def _know(self, name: str) -> None:
+        """Keep what the board calls itself, and say once if that is new: costs of two boards are compared then."""
+        if len(self.names) == 1 and name not in self.names:
+            (before,) = self.names
+            text = f"--evaluator: it calls itself {name!r}, before {before!r}: boards may differ more than mappings"
+            self._log(text)
+            warnings.warn(text, Notice, stacklevel=2)
+        self.names.add(name)
 
     def _probe(self) -> None:
         reason = ""

@@ -23,6 +23,8 @@ from workloads.files import read_bytes
 KIND = "checkpoint"
 VERSION = 9
 KEPT = 2
+COUNTED = ("evaluations", "settings", "chunks", "metrics_bytes", "metrics_sha256")
+"""What a checkpoint says of the other files of its run."""
 _FIELD = "egrl_checkpoint"
 _NAME = re.compile(r"generation-(\d{8})\.safetensors")
 
@@ -163,6 +165,15 @@ def check_version(folder: Path) -> None:
             raise
         except InputError:
             continue
+
+
+def counted(folder: Path) -> dict[str, Any]:
+    """`COUNTED` of the last checkpoint, from its header alone; nothing where there is none that can be read."""
+    for _, path in listing(folder)[-1:]:
+        with contextlib.suppress(InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            tree = json.loads(_metadata(read_bytes(path, "a checkpoint"), str(path))["tree"])["dict"]
+            return {name: _unpack(tree[name], {}) for name in COUNTED}
+    return {}
 
 
 def newest(folder: Path) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from egrl.core.loop import SearchState
 from egrl.measure import local
 from egrl.measure.config import LOG
 from egrl.runs import checkpoint, progress
-from egrl.runs.gap import Gap, HardlyPays, sooner
+from egrl.runs.gap import Gap, HardlyPays, sooner, unbounded
 from egrl.runs.progress import Gains
 from egrl.runs.run import Run
 from egrl.runs.text import counted, opening_lines
@@ -184,6 +184,15 @@ def _conclude(
     champion = reached.champions[0]
     with progress.note_if_slow(f"proving a bound, {seconds:g} s at most", quiet):
         document = summary.summarise(
-            run.config, problem, reached, archive, end, baseline_cost, table, proved, run.method.composition()
+            run.config,
+            problem,
+            reached,
+            archive,
+            end,
+            baseline_cost,
+            table,
+            proved,
+            not unbounded(problem),
+            run.method.composition(),
         )
     return document, None if champion is None else champion.mapping

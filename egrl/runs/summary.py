@@ -187,6 +187,7 @@ def summarise(
     baseline_cost: float | None = None,
     evaluator: Mapping[str, Any] | None = None,
     proved: Bound = UNPROVED,
+    bounded: bool = True,
     composition: Composition = ALONE,
 ) -> dict[str, Any]:
     """The summary of a run on one problem, which ended for the reason `end`.
@@ -195,14 +196,15 @@ def summarise(
 
     Where rewards are bounded there are `reward_bound` and `reward_gap`, bound - best reward, null if nothing was found.
     `baseline_cost` is what the baseline was measured to take beside the best; None: what the problem says. `evaluator`
-    is the table of that name, where one measured: bounds are the model's and say nothing of its costs. What is `proved`
-    already is not proved again. `composition` says who proposed, and how learners' weights have migrated.
+    is the table of that name, where one measured: bounds are the model's and say nothing of its costs, nor of costs
+    with noise, which are not `bounded`. What is `proved` already is not proved again. `composition` says who proposed,
+    and how learners' weights have migrated.
     """
     champion = state.champions[0]
     begun = time.monotonic()
     certified: dict[str, Any] = {"bound": None, "gap": None}
     known = proved.cost > 0 or math.isfinite(proved.reward)
-    if evaluator is None and (known or config.run.bound_seconds > 0):
+    if evaluator is None and bounded and (known or config.run.bound_seconds > 0):
         certified = _certified(problem, champion, config.run.bound_seconds, proved if known else None)
     bound_seconds = time.monotonic() - begun
     kept = min(len(archive), archive.window)

@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None, name: str = "python -m egrl_suite") 
     given = _parser(name).parse_args(argv)
     try:
         given.run(given)
-    except SuiteError as error:
+    except (SuiteError, OSError) as error:  # a disk or a folder that refuses says so in one line
         print(f"egrl suite: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -16,8 +16,21 @@ from typing import Any
 import numpy as np
 
 MEMORY_BYTES = 2 << 30
-NATIVE = ("ctypes", "_ctypes", "_posixsubprocess", "_socket", "cffi", "_cffi_backend", "numba")
-"""Modules that reach past Python."""
+NATIVE = (
+    *("ctypes", "_ctypes", "_posixsubprocess", "_socket", "cffi", "_cffi_backend", "numba"),
+    *(
+        "readline",
+        "_sqlite3",
+        "_dbm",
+        "_gdbm",
+        "_tkinter",
+        "_curses",
+        "ossaudiodev",
+        "_posixshmem",
+        "_testcapi",
+    ),
+)
+"""Modules that reach past Python: these, and all native ones that are neither Python's nor numpy's."""
 
 
 def refuse(readable: tuple[str, ...]) -> None:
@@ -41,7 +54,7 @@ def refuse(readable: tuple[str, ...]) -> None:
         *("fcntl.", "resource.", "code.", "cpython.", "glob.", "pathlib.", "syslog.", "urllib.", "ftplib."),
         *("sys.addaudithook", "sys.setprofile", "sys.settrace", "sys._current", "object."),
     )
-    native, harmless, code = NATIVE, ("os.putenv", "os.unsetenv", "object.__getattr__"), "__code__"
+    harmless, code = ("os.putenv", "os.unsetenv", "object.__getattr__"), "__code__"
     deny, text, starts, ends, writes = (
         PermissionError,
         str,
@@ -58,14 +71,32 @@ def refuse(readable: tuple[str, ...]) -> None:
                 raise deny("reading or writing " + text(path))
             if event == "open" and ((args[2] or 0) & writes or not ends(path, (".py", ".pyc"))):
                 raise deny("reading or writing " + path)
-        elif event == "import":
-            if args[0] in native:
-                raise deny("import " + args[0])
         elif event == "object.__setattr__":
             if args[1] == code:
                 raise deny(event)
         elif starts(event, words) and event not in harmless:
             raise deny(event)
+
+    sys.addaudithook(hook)
+
+
+def refuse_native() -> None:
+    """From now on refuse modules of `NATIVE`, and files of others, whatever name they are given."""
+    own = (sysconfig.get_path("stdlib") + "/lib-dynload/", np.__path__[0] + "/")
+    native, deny, text, starts = NATIVE, PermissionError, str, str.startswith
+    before, behind = str.partition, str.rpartition
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event == "import":
+            path = args[1]
+            is_file = path.__class__ is text
+            if args[0] in native or (
+                is_file
+                and (
+                    not starts(path, own) or "/../" in path or before(behind(path, "/")[2], ".")[0] in native
+                )
+            ):
+                raise deny("import " + text(path or args[0]))
 
     sys.addaudithook(hook)
 
@@ -95,6 +126,7 @@ def main() -> None:
         compiled = compile(request["source"], "program", "exec")
         for name in [name for name in sys.modules if name.partition(".")[0] in NATIVE]:
             del sys.modules[name]  # numpy has loaded it
+        refuse_native()
         refuse(readable)
         names: dict[str, Any] = {"__name__": "program"}
         exec(compiled, names)

@@ -6,33 +6,88 @@ import gzip
 import json
 import multiprocessing
 import os
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from egrl_suite.library import Instance, SuiteError, find, instances, version
+from egrl_suite.library import SPLITS, Instance, SuiteError, find, instances, version
 from egrl_suite.methods import method_named, run
 from egrl_suite.scores import judged
-from egrl_suite.tasks import Track, track_named
+from egrl_suite.tasks import TRACKS, Track, track_named
 
 Say = Callable[[str], None]
+MOST_BYTES = 1 << 28
+HEAD = ("track", "split", "quick", "most", "rows")
+SEARCH = ("method", "instance", "seed", "budget")
+"""What tells the searches of a file apart."""
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A file of results (.json, .json.gz). Raises SuiteError if it is none, or of another version of the suite."""
+    """A file of results (.json, .json.gz). Raises SuiteError if no run writes it so, or of another version."""
     try:
-        data = path.read_bytes()
-        document = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-    except (OSError, ValueError) as error:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            document = json.loads(stream.read(MOST_BYTES))
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise SuiteError(f"{path}: expected a file of results, found {error}") from None
     if not isinstance(document, dict) or document.get("kind") != "suite-results":
         raise SuiteError(f"{path}: expected a file of results, found another document")
-    if document["suite"] != version():
+    if document.get("suite") != version():
         raise SuiteError(
-            f"{path}: expected results of the suite {version()}, found those of {document['suite']}"
+            f"{path}: expected results of the suite {version()}, found those of {document.get('suite')}"
         )
+    _check_head(path, document)
+    known: set[tuple[Any, ...]] = set()
+    for at, row in enumerate(document["rows"]):
+        _check_row(f"{path}: row {at}", row, document)
+        search = tuple(row[key] for key in SEARCH)
+        if search in known:
+            name = "{} {} seed {}".format(*search)
+            raise SuiteError(f"{path}: expected each search once, found {name} twice")
+        known.add(search)
     return document
+
+
+def _check_head(path: Path, document: dict[str, Any]) -> None:
+    """SuiteError where a file says of itself what no run does."""
+    track, split, quick, most, rows = (document.get(key) for key in HEAD)
+    marks: tuple[int, ...] = TRACKS[track].marks if isinstance(track, str) and track in TRACKS else ()
+    for good, key, expected, found in (
+        (bool(marks), "track", f"one of {', '.join(TRACKS)}", track),
+        (split in SPLITS, "split", "train, validation or test", split),
+        (isinstance(quick, bool), "quick", "true or false", quick),
+        (most in marks, "most", "a mark of the track", most),
+        (isinstance(rows, list), "rows", "a list of searches", rows),
+    ):
+        if not good:
+            raise SuiteError(f"{path}: {key}: expected {expected}, found {found!r:.60}")
+
+
+def _check_row(where: str, row: Any, document: dict[str, Any]) -> None:
+    """SuiteError where a search is not as a run writes it: what a table counts twice, or cannot read."""
+    if not isinstance(row, dict):
+        raise SuiteError(f"{where}: expected a table, found {row!r:.60}")
+    keys = (*SEARCH, "answers", "failed")
+    if lacking := [key for key in keys if key not in row]:
+        raise SuiteError(f"{where}: expected {', '.join(keys)}, found no {lacking[0]}")
+    method, instance, seed, budget, answers, failed = (row[key] for key in keys)
+    names, sizes = (
+        [one.name for one in wanted(document)],
+        budgets(TRACKS[document["track"]], document["most"]),
+    )
+    named = isinstance(method, str) and method.isprintable() and not set(method) & set("`|")
+    texts = isinstance(answers, dict) and all(isinstance(text, str) for text in answers.values())
+    for good, key, expected in (
+        (named, "method", "a name"),
+        (instance in names, "instance", f"one of the {document['split']} split"),
+        (type(seed) is int and seed >= 0, "seed", "a number from 0 on"),
+        (type(budget) is int and budget in sizes, "budget", " or ".join(map(str, sizes))),
+        (texts, "answers", "placements as text by mark"),
+        (isinstance(failed, str), "failed", "text"),
+    ):
+        if not good:
+            raise SuiteError(f"{where}: {key}: expected {expected}, found {row[key]!r:.60}")
 
 
 def write(path: Path, document: dict[str, Any]) -> None:
@@ -86,7 +141,8 @@ def run_all(
             raise SuiteError(
                 f"{path}: expected results of {key} {value}, found {document[key]}; name another file"
             )
-    done = {(row["method"], row["instance"], row["seed"], row["budget"]) for row in document["rows"]}
+    write(path, document)
+    done = {tuple(row[key] for key in SEARCH) for row in document["rows"]}
     cases = [
         (name, one.name, seed, size)
         for name in names
@@ -99,7 +155,6 @@ def run_all(
         document["rows"].append(row)
         write(path, document)
         say(f"{row['method']} {row['instance']} seed {row['seed']}: {row['failed'] or 'done'}")
-    write(path, document)
     return document
 
 
@@ -123,11 +178,8 @@ def complete(document: dict[str, Any], judge: bool = True) -> list[dict[str, Any
     A search that the file lacks counts as one that failed: nothing is left out.
     """
     track, found = track_named(document["track"]), []
-    names = {one.name for one in wanted(document)}
     have: dict[tuple[str, int, int], dict[str, dict[str, Any]]] = {}
     for row in document["rows"]:
-        if row["instance"] not in names:
-            raise SuiteError(f"results: expected instances of {document['split']}, found {row['instance']}")
         have.setdefault((row["method"], row["seed"], row["budget"]), {})[row["instance"]] = row
     for (method, seed, size), rows in have.items():
         marks = [str(mark) for mark in ((size,) if track.apart else track.marks) if mark <= size]

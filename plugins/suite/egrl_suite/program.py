@@ -109,7 +109,7 @@ def placed(source: str, one: Instance, seconds: float) -> Any:
                 os.killpg(process.pid, signal.SIGKILL)
     try:
         answer = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("no answer: it ended, or was ended, before") from None
     if not isinstance(answer, dict) or "mapping" not in answer:
         raise ValueError(

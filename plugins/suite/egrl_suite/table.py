@@ -25,6 +25,8 @@ def boards(paths: Sequence[Path], against: str = "") -> dict[tuple[str, str, boo
     rows: dict[tuple[str, str, bool], dict[str, list[dict[str, Any]]]] = {}
     for path in paths:
         document = read(path)
+        if not document["rows"]:
+            raise SuiteError(f"{path}: rows: expected a list with one search at least, found []")
         board = rows.setdefault((document["track"], document["split"], document["quick"]), {})
         new: dict[str, list[dict[str, Any]]] = {}
         for row in complete(document):
@@ -122,4 +124,7 @@ def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:
         axes.set_xticks(scored, [f"{mark:,}" for mark in scored])
         axes.minorticks_off()
         axes.legend(fontsize=7)
-    canvas.savefig(path, dpi=110)
+    try:
+        canvas.savefig(path, dpi=110)
+    except ValueError as error:
+        raise SuiteError(f"--figure {path}: {error}") from None

@@ -40,6 +40,35 @@ REFUSED = {
         """,
         "PermissionError",
     ),
+    "reads the data by a native module": (
+        """
+        import readline, sys
+        def place(network, chip):
+            folder = next(path for path in sys.path if path.endswith("suite"))
+            readline.read_history_file(folder + "/egrl_suite/data/manifest.json")
+            return readline.get_history_item(5)
+        """,
+        "PermissionError: import",
+    ),
+    "loads one under another name": (
+        """
+        import importlib.util
+        def place(network, chip):
+            path = importlib.util.find_spec("readline").origin
+            spec = importlib.util.spec_from_file_location("other.readline", path)
+            return importlib.util.module_from_spec(spec)
+        """,
+        "PermissionError: import",
+    ),
+    "answers lists without end": (
+        """
+        import os, sys
+        def place(network, chip):
+            os.write(int(sys.argv[1]), b"[" * 60000)
+            os._exit(0)
+        """,
+        "no answer",
+    ),
     "climbs out of Python's folder": (
         """
         import sysconfig
@@ -101,6 +130,8 @@ REFUSED = {
 }
 KEPT = (
     "reads the data",
+    "reads the data by a native module",
+    "answers lists without end",
     "asks the package for the data",
     "changes what paths are",
     "raises",

@@ -173,10 +173,11 @@ def _bytes(text: str, flag: str) -> int:
 
 @contextlib.contextmanager
 def _unheard() -> Iterator[None]:
-    """TorchRec logs what the user did not ask for, as warnings."""
-    before = logging.root.manager.disable
+    """TorchRec logs what the user did not ask for, as warnings, and sets up a log that repeats our own lines."""
+    before, handlers = logging.root.manager.disable, list(logging.root.handlers)
     logging.disable(logging.ERROR)
     try:
         yield
     finally:
         logging.disable(before)
+        logging.root.handlers[:] = handlers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from itertools import product
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from egrl_torchrec import search, solve
+from egrl_torchrec.commands import _unheard
 from egrl_torchrec.instance import Instance, Option, Piece, Plan, groups
 from egrl_torchrec.program import best_plan, least_average, part
 from egrl_torchrec.search import Search
@@ -205,3 +207,10 @@ def test_the_average_is_below_every_plan_and_counts_the_memory_of_all():
     assert options == [0]  # if memory were shared
     assert found == 1.0
     assert solve.solve(Instance([[cheap, small]], [0], capacity, 2), 5.0).rating == 4.0
+
+
+def test_a_log_that_a_library_sets_up_does_not_repeat_our_lines():
+    before = list(logging.root.handlers)
+    with _unheard():
+        logging.root.addHandler(logging.NullHandler())
+    assert logging.root.handlers == before

@@ -127,12 +127,15 @@ def _searched(runner: Runner, compiles: int, quiet: bool) -> tuple[Found, Settin
         raise InputError(
             f"{model}: none of {len(found.outcomes)} programs fits; the default uses {uses} of SRAM"
         )
-    outcome, program = runner.again(ranked[0])
-    if outcome.written != found.outcomes[ranked[0]].written:
-        why = outcome.error or "another program for the same options"
-        raise RunFailure(
-            f"{model}: the best options gave, when compiled again: {why}; delete {runner.folder}"
-        )
+    program = b""
+    for setting in dict.fromkeys(
+        (*runner.read & {DEFAULT}, ranked[0])
+    ):  # of a default on disk, whether it is Vela's
+        outcome, program = runner.again(setting)
+        if outcome.written != found.outcomes[setting].written:
+            why = outcome.error or "another program for the same options"
+            which = "default" if setting == DEFAULT else "best options"
+            raise RunFailure(f"{model}: the {which} gave, when compiled again: {why}; delete {runner.folder}")
     return found, ranked[0], program
 
 

@@ -20,7 +20,7 @@ KIND = "vela-compile"
 
 
 class Runner:
-    """What settings compile to. `outcomes` has all that were asked for, in their order.
+    """What settings compile to. `outcomes` has all that were asked for, in their order; `read` those from the disk.
 
     Args:
         vela: the compiler.
@@ -34,6 +34,7 @@ class Runner:
         self.vela, self.target = vela, target
         self.folder = folder / f"{Path(target.model).stem}-{digest(vela.version, target)[:16]}"
         self.outcomes: dict[Setting, Outcome] = {}
+        self.read: set[Setting] = set()
         self._jobs, self._time_limit_s = jobs, time_limit_s
         atomic.make_folder(self.folder)
 
@@ -70,6 +71,7 @@ class Runner:
         if path.exists():
             kept = _kept(path)
             if not 0 < kept.limit_s < self._time_limit_s:
+                self.read.add(setting)
                 return kept
         outcome, _ = self.again(setting)
         document = {
@@ -92,5 +94,5 @@ def _kept(path: Path) -> Outcome:
             raise KeyError("kind")
         made = document["written"]
         return Outcome(made and Written.of(made), str(document["error"]), float(document["limit_s"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: expected a compile's result, found another file; delete it") from error

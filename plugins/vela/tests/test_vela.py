@@ -145,12 +145,12 @@ def test_the_same_command_goes_on_and_compiles_only_what_is_new(fake, capsys):
     fake.searched(capsys, "--compiles", "5")
     assert len(fake.calls()) == 5 + 1  # the best once more, to be written
     whole = fake.searched(capsys, "--compiles", "9", "--jobs", "3")
-    assert len(fake.calls()) == 9 + 2
+    assert len(fake.calls()) == 9 + 3  # and the default, which was read
     assert fake.searched(capsys, "--compiles", "9") == whole
-    assert len(fake.calls()) == 9 + 3
+    assert len(fake.calls()) == 9 + 5
     fake.behave(version="5.3.0")
     fake.searched(capsys, "--compiles", "2")
-    assert len(fake.calls()) == 9 + 3 + 3
+    assert len(fake.calls()) == 9 + 5 + 3
 
 
 def test_compiles_that_fail_are_failed_evaluations(fake, capsys):
@@ -160,7 +160,7 @@ def test_compiles_that_fail_are_failed_evaluations(fake, capsys):
     assert found["speedup"] > 1.3
     assert main(fake.argv("--compiles", "12")) == 0
     assert "12 compiles, 2 of no use: 1 x out of luck; 1 x no" in capsys.readouterr().out
-    assert len(fake.calls()) == 12 + 2
+    assert len(fake.calls()) == 12 + 3
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_a_compile_that_hangs_is_ended_and_tried_again_only_with_more_time(fake,
     assert found["failures"] == {"ended after 5 s": 1}
     before = len(fake.calls())
     assert fake.searched(capsys, "--compiles", "5", "--timeout", "5") == found
-    assert len(fake.calls()) == before + 1
+    assert len(fake.calls()) == before + 2
     fake.behave()
     assert not fake.searched(capsys, "--compiles", "5", "--timeout", "60")["failures"]
 
@@ -247,6 +247,16 @@ def test_a_program_that_differs_when_it_is_compiled_again_is_not_handed_out(fake
     fake.behave(over_kib=1)
     refuse(capsys, fake.argv("--compiles", "1"), "another program for the same options", code=1)
     assert not (fake.folder / "fast.tflite").exists()
+
+
+def test_a_default_on_disk_that_vela_does_not_give_is_not_believed(fake, capsys):
+    found = fake.searched(capsys, "--compiles", "2")
+    for path in Path(found["folder"]).glob("*.json"):
+        document = json.loads(path.read_text())
+        if document["options"] == "":
+            document["written"]["cycles"] *= 3
+            path.write_text(json.dumps(document))
+    refuse(capsys, fake.argv("--compiles", "2"), "default gave, when compiled again: another program", code=1)
 
 
 def test_paths_may_be_relative(fake, capsys, monkeypatch):

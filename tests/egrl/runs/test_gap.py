@@ -200,6 +200,14 @@ def test_a_gap_is_refused_where_no_bound_says_anything_of_the_costs(tmp_path, ca
         egrl.search(TOYS["ragged"](), method="random", gens=1, until_gap="1%")
 
 
+def test_a_bound_says_nothing_of_costs_with_noise(tmp_path: Path) -> None:
+    chip = tmp_path / "noisy.toml"
+    assert main(["chip", "new", str(chip), "--like", "nnpi"]) == 0
+    chip.write_text(chip.read_text().replace("noise = false", "noise = true"))
+    found = egrl.search("alexnet", method="random", gens=1, chip=str(chip)).summary
+    assert (found["bound"], found["gap"]) == (None, None)
+
+
 def test_a_noisy_chip_has_no_gap_to_stop_at(monkeypatch):
     class Noisy(ToyChain):
         def evaluate(self, mapping, key):

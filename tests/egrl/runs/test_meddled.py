@@ -184,5 +184,69 @@ def test_metrics_that_lack_generations_are_refused(whole, tmp_path, lines, capsy
     text = (run / "metrics.csv").read_text().splitlines()
     del text[2:lines]
     (run / "metrics.csv").write_text("\n".join(text))
+    shutil.rmtree(run / "checkpoint")
     found = 6 - lines + 2
     refuse(capsys, ["plot", "curves", str(run)], f"expected the 6 generations of the run, found {found}")
+
+
+def change(run: Path, **numbers: object) -> None:
+    """Numbers of a run's summary, as somebody edits them."""
+    path = run / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | numbers))
+
+
+COMMANDS = ("evaluate", "report", "plot curves", "export --format json -o x.json")
+
+
+def refused_by_all(capsys: pytest.CaptureFixture[str], run: Path, said: str) -> None:
+    for words in COMMANDS:
+        refuse(capsys, [*words.split(), str(run)], said)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ({"seed": 7}, "seed: expected that of the last checkpoint, 0, found 7"),
+        ({"method": "ea"}, "method: expected that of the last checkpoint, 'annealing', found 'ea'"),
+        ({"start": "random"}, "start: expected that of the last checkpoint, 'compiler', found 'random'"),
+        ({"evaluations": 2000}, "evaluations: expected the 126 of the last checkpoint at most, found 2000"),
+        ({"evaluator": {}}, "evaluator: expected measurements.jsonl beside it, found none"),
+    ],
+)
+def test_what_the_checkpoint_contradicts_is_believed_by_no_command(whole, tmp_path, numbers, said, capsys):
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
+    change(run, **numbers)
+    refused_by_all(capsys, run, said)
+
+
+def test_a_gap_without_its_bound_or_beside_another_is_refused(whole, tmp_path, capsys):
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
+    cost = json.loads((run / "summary.json").read_text())["best"]["cost"]
+    change(run, bound=None, gap=0.0)
+    refused_by_all(capsys, run, "gap: expected best.cost / bound - 1, None, found 0.0")
+    change(run, bound=cost, gap=None)
+    refused_by_all(capsys, run, "gap: expected best.cost / bound - 1, 0.0, found None")
+    change(run, bound=None, gap=None, reward_bound=2.0, reward_gap=0.5)
+    refused_by_all(capsys, run, "reward_gap: expected reward_bound - best.reward")
+
+
+@pytest.mark.parametrize("file", ["metrics.csv", "mappings"])
+def test_a_file_that_is_not_what_the_checkpoint_counts_is_read_by_no_command(whole, tmp_path, file, capsys):
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
+    if file == "mappings":
+        file = f"mappings/{min((run / file).iterdir()).name}"
+    content = (run / file).read_bytes()
+    (run / file).write_bytes(
+        content.replace(b",1.0,", b",1.5,", 1) if file == "metrics.csv" else content[:-1]
+    )
+    refused_by_all(capsys, run, f"{file}: expected what the last checkpoint counts, found another")
+
+
+def test_without_checkpoints_a_row_is_held_to_the_summary(whole, tmp_path, capsys):
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
+    shutil.rmtree(run / "checkpoint")
+    assert main(["report", str(run)]) == 0
+    names, *rows = (line.split(",") for line in (run / "metrics.csv").read_text().splitlines())
+    rows[-1][names.index("best_speedup")] = "1.5"
+    (run / "metrics.csv").write_text("\n".join(map(",".join, [names, *rows])))
+    refuse(capsys, ["plot", "curves", str(run)], "best_speedup: expected that of summary.json")

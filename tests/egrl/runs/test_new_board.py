@@ -11,7 +11,7 @@ import pytest
 import egrl
 from egrl.cli.main import main
 from egrl.measure.records import BOARD, FILE
-from workloads.errors import InputError
+from workloads.errors import InputError, Notice
 
 QUIET = ["evaluator.repeats=1"]
 
@@ -214,3 +214,17 @@ def test_every_board_of_a_run_that_goes_on_is_checked(tmp_path):
         InputError, match=r"expected the board that measured before, found a baseline of 1500\.0 us"
     ):
         egrl.search(resume=path, evals=40, evaluator=Two(1.5), workers=2)
+
+
+class Exchanged(Board):
+    """Exchanged for another one while it measures."""
+
+    def __call__(self, rows):
+        self.name = "kite 3" if len(self.seconds) < 15 else "kite 4"
+        return super().__call__(rows)
+
+
+def test_a_board_that_becomes_another_while_it_measures_is_said():
+    with pytest.warns(Notice, match="calls itself 'kite 4', before 'kite 3': boards may differ") as said:
+        search(Exchanged())
+    assert len(said) == 1

@@ -156,7 +156,7 @@ def test_chunks_that_are_damaged_or_of_another_shape_are_refused(run, made):
     message = refused(past.evaluations)
     assert message.startswith(f"{run / 'mappings'}: expected mappings of shape [")
     chunk.write_bytes(chunk.read_bytes()[:100])
-    assert f"{chunk}: damaged chunk of mappings" in refused(PastRun.read(run).evaluations)
+    assert f"{chunk}: damaged chunk of mappings" in refused(past.evaluations)
 
 
 @pytest.mark.parametrize(
