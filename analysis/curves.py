@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from analysis.style import beside, legend_below, line_of, new_figure
@@ -155,7 +155,7 @@ def learning_curves(
         len({x for band in found for x in band.evaluations}) == 1
     ):  # one point: an axis around it would say nothing
         axes.set_xlim(0, 2 * float(found[0].evaluations[0]))
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(color="0.9")
     legend_below(figure, handles, handlelength=4.0)
     return figure
