@@ -101,7 +101,7 @@ def _speedup(metrics: Path, generation: int) -> float:
 
 
 def _check_gap(where: str, summary: Mapping[str, Any], gap: str, bound: str, formula: str) -> None:
-    """InputError where a gap does not follow from its bound and the best."""
+    """InputError where a gap does not follow from its bound and the best, or that is beyond the bound."""
     found, limit, best = summary.get(gap), summary.get(bound), summary["best"]
     expected = None
     if limit is not None and best is not None:
@@ -113,6 +113,8 @@ def _check_gap(where: str, summary: Mapping[str, Any], gap: str, bound: str, for
     least = 1.0 if gap == "gap" else abs(float(limit or 0))
     if abs(found - expected) > SAME * (least + abs(expected)):
         raise InputError(f"{where}: {gap}: expected {formula}, {expected:.10g}, found {found:.10g}")
+    if expected < -SAME * least:
+        raise InputError(f"{where}: {bound}: expected one that the best does not pass, found {limit:.10g}")
 
 
 def _same(one: float, other: float) -> bool:

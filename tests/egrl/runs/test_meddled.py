@@ -219,9 +219,11 @@ def test_what_the_checkpoint_contradicts_is_believed_by_no_command(whole, tmp_pa
     refused_by_all(capsys, run, said)
 
 
-def test_a_gap_without_its_bound_or_beside_another_is_refused(whole, tmp_path, capsys):
+def test_a_gap_that_does_not_follow_from_a_bound_or_is_beyond_it_is_refused(whole, tmp_path, capsys):
     run = Path(shutil.copytree(whole, tmp_path / "run"))
     cost = json.loads((run / "summary.json").read_text())["best"]["cost"]
+    change(run, bound=2 * cost, gap=-0.5)
+    refused_by_all(capsys, run, "bound: expected one that the best does not pass")
     change(run, bound=None, gap=0.0)
     refused_by_all(capsys, run, "gap: expected best.cost / bound - 1, None, found 0.0")
     change(run, bound=cost, gap=None)

@@ -299,3 +299,27 @@ def test_unknown_ops_on_constants_are_named_and_what_they_make_is_a_weight(tmp_p
     assert found.remarks[0] in found.summary
     assert "Unread" not in found.summary
     assert found.workload.ops[0].weight_bytes == 4 * 32
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits", "scale", "opset"),
+    [
+        ("FLOAT8E4M3FN", 8, "FLOAT", 21),
+        ("FLOAT8E5M2", 8, "FLOAT16", 23),
+        ("INT4", 4, "FLOAT", 21),
+        ("FLOAT4E2M1", 4, "FLOAT", 23),
+        ("FLOAT4E2M1", 4, "FLOAT8E8M0", 24),
+        ("INT2", 2, "FLOAT", 25),
+    ],
+)
+def test_weights_of_narrow_kinds_are_held_as_the_file_has_them(tmp_path, kind, bits, scale, opset):
+    net, block = Net(x=[2, ROWS]), ROWS // GROUPS
+    scales = net.weight(GROUPS, COLUMNS, kind=getattr(TensorProto, scale))
+    options = {"axis": 0, "block_size": block, **({"output_dtype": 1} if scale != "FLOAT" else {})}
+    w = net.add(
+        "DequantizeLinear", net.weight(ROWS, COLUMNS, kind=getattr(TensorProto, kind)), scales, **options
+    )
+    (op,) = read(net.save(tmp_path / "net.onnx", net.add("MatMul", "x", w), opset=opset)).workload.ops
+    assert (op.parameters, op.gemm.macs) == (NUMBERS, 2 * NUMBERS)
+    width = {"FLOAT": 4, "FLOAT16": 2, "FLOAT8E8M0": 1}[scale]
+    assert op.weight_bytes == NUMBERS * bits // 8 + GROUPS * COLUMNS * width
