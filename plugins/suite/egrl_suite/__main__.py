@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from egrl_suite.files import read, unfinished
 from egrl_suite.library import SPLITS, SuiteError, find, instances, version
 from egrl_suite.tasks import TRACKS
 
@@ -21,6 +22,7 @@ def main(argv: Sequence[str] | None = None, name: str = "python -m egrl_suite") 
         print(f"egrl suite: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        print("egrl suite: interrupted; the same command goes on", file=sys.stderr)
         return 130
     return 0
 
@@ -103,6 +105,10 @@ def _table(given: argparse.Namespace) -> None:
     from egrl_suite import table
 
     found = table.boards(given.results, given.against)
+    for path in given.results:
+        for method, lacking, of in unfinished(read(path)):
+            said = f"{lacking} of {of} searches of {method} were not run, and count as failed"
+            print(f"egrl suite: {path}: {said}: the command that began them goes on", file=sys.stderr)
     print(table.markdown(found, given.against), end="")
     if given.figure:
         table.figure(found, given.figure)

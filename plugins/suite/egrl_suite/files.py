@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -20,8 +21,8 @@ from egrl_suite.tasks import TRACKS, Track, track_named
 Say = Callable[[str], None]
 MOST_BYTES = 1 << 28
 HEAD = ("track", "split", "quick", "most", "rows")
-SEARCH = ("method", "instance", "seed", "budget")
-"""What tells the searches of a file apart."""
+SEARCH, OF = ("method", "instance", "seed", "budget"), ("method", "seed", "budget")
+"""What tells the searches of a file apart, and those of one instance."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def read(path: Path) -> dict[str, Any]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             document = json.loads(stream.read(MOST_BYTES))
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
-        raise SuiteError(f"{path}: expected a file of results, found {error}") from None
+        raise SuiteError(f"{path}: expected a file of results, found {_said(error)}") from None
     if not isinstance(document, dict) or document.get("kind") != "suite-results":
         raise SuiteError(f"{path}: expected a file of results, found another document")
     if document.get("suite") != version():
@@ -47,6 +48,15 @@ def read(path: Path) -> dict[str, Any]:
             raise SuiteError(f"{path}: expected each search once, found {name} twice")
         known.add(search)
     return document
+
+
+def _said(error: Exception) -> str:
+    """Of a file that is no JSON, where that is seen; else what the system says, without the path."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    if isinstance(error, json.JSONDecodeError):
+        return f"no JSON at line {error.lineno}, column {error.colno}"
+    return str(error)
 
 
 def _check_head(path: Path, document: dict[str, Any]) -> None:
@@ -170,6 +180,17 @@ def _rows(track: str, cases: list[tuple[str, str, int, int]], workers: int) -> I
 def _row(given: tuple[str, str, str, int, int]) -> dict[str, Any]:
     track, name, instance, seed, size = given
     return {**run(find(instance), track_named(track), size, name, seed), "budget": size}
+
+
+def unfinished(document: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Methods of a file with searches that it lacks: how many, of how many."""
+    instances, have = len(wanted(document)), Counter(row["method"] for row in document["rows"])
+    begun = Counter(method for method, _, _ in {tuple(row[key] for key in OF) for row in document["rows"]})
+    return [
+        (m, begun[m] * instances - have[m], begun[m] * instances)
+        for m in have
+        if have[m] < begun[m] * instances
+    ]
 
 
 def complete(document: dict[str, Any], judge: bool = True) -> list[dict[str, Any]]:

@@ -108,8 +108,7 @@ def run(instance: Instance, track: Track, budget: int, name: str, seed: int) -> 
     try:
         last = search(task, seed)
         if last is not None and task.left:
-            told = task.measure(last)
-            failed = "" if np.isfinite(told.cost) else "its placement cannot run"
+            task.measure(last)
     except OutOfBudget:
         pass
     except SuiteError:
@@ -119,6 +118,8 @@ def run(instance: Instance, track: Track, budget: int, name: str, seed: int) -> 
     answers = {str(mark): packed(mapping) for mark, mapping in task.answers().items()}
     if track.marks == (1,) and not failed and task.used == 0:
         failed = "no placement"
+    if not failed and task.used and not task.ran:
+        failed = f"none of its placements can run: {task.wrong}"[:200]
     return {
         "method": name,
         "instance": instance.name,

@@ -89,27 +89,38 @@ def _cell(found: Score | None, against: str) -> str:
     return f"{cell} | {'' if less is None else f'{less[0]:+.2f}±{less[1]:.2f}'}"
 
 
+STYLES = ("-", "--", "-.", ":")
+COLUMNS = 2
+
+
 def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:
-    """Draw the tracks with several marks: mean share and its band over families. Needs matplotlib."""
+    """Draw the tracks with several marks: mean share and its band over families. Needs matplotlib.
+
+    Tracks with one method are left out where there are others.
+    """
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise SuiteError("--figure: expected matplotlib, found none: pip install matplotlib") from None
     several = {key: board for key, board in found.items() if len(track_named(key[0]).marks) > 1}
-    drawn = {
-        key: board for key, board in several.items() if any(len(own) > 1 for own in board.values())
-    } or several
+    lines = {k: board for k, board in several.items() if any(len(own) > 1 for own in board.values())}
+    drawn = {k: board for k, board in lines.items() if len(board) > 1} or lines or several
     if not drawn:
         raise SuiteError("--figure: expected results of a track with several marks, found none")
-    canvas = Figure(figsize=(5.5 * len(drawn), 4.2), layout="constrained")
-    for axes, ((track, split, _), board) in zip(
-        canvas.subplots(1, len(drawn), squeeze=False)[0], sorted(drawn.items()), strict=True
-    ):
+    columns = min(len(drawn), COLUMNS)
+    rows = -(-len(drawn) // columns)
+    canvas = Figure(figsize=(5.5 * columns, 5.4 * rows), layout="constrained")
+    grid = canvas.subplots(rows, columns, squeeze=False).ravel()
+    for axes in grid[len(drawn) :]:
+        axes.remove()
+    for axes, ((track, split, _), board) in zip(grid, sorted(drawn.items()), strict=False):
         scored = sorted({int(mark) for own in board.values() for mark in own})
-        for number, (method, own) in enumerate(board.items()):
+        marked = [str(mark) for mark in scored]
+        for number, method in enumerate(sorted(board, key=lambda name: _rank(board[name], marked))):
+            own = board[method]
             marks = sorted(own, key=int)
             shares, colour = [own[mark].share for mark in marks], f"C{number % 10}"
-            xs, style = [int(mark) for mark in marks], "-" if number < 10 else "--"
+            xs, style = [int(mark) for mark in marks], STYLES[number % len(STYLES)]
             axes.plot(xs, shares, style, marker=".", color=colour, label=method)
             axes.fill_between(
                 xs, [own[m].low for m in marks], [own[m].high for m in marks], color=colour, alpha=0.1, lw=0
@@ -123,7 +134,7 @@ def figure(found: dict[tuple[str, str, bool], Board], path: Path) -> None:
         )
         axes.set_xticks(scored, [f"{mark:,}" for mark in scored])
         axes.minorticks_off()
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     try:
         canvas.savefig(path, dpi=110)
     except ValueError as error:

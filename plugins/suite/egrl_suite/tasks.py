@@ -88,6 +88,7 @@ class Task:
         default, default_cost, default_profile: int16 [N, H], the placement to beat, and what its measurement told,
             which is not counted.
         left: measurements that are left.
+        ran, wrong: how many placements could run; why the last that could not is none.
     """
 
     def __init__(self, instance: Instance, track: Track, budget: int, seed: int) -> None:
@@ -102,6 +103,7 @@ class Task:
         self.default = instance.default_mapping.copy()
         again = CONTENDERS * AGAIN if track.apart else 0
         self.left = self._budget = budget - again
+        self.ran, self.wrong = 0, ""
         self._best: tuple[float, NDArray[np.int16]] = (inf, self.default)
         self._marked: dict[int, NDArray[np.int16]] = {}
         self._seen: dict[bytes, tuple[float, NDArray[np.int16]]] = {}
@@ -123,8 +125,9 @@ class Task:
             runs = self._judge.fitted(mapping)
             told = self._told(runs)
             self._keep(runs, told.cost)
-        except Wrong:
-            told = Told(inf, None)
+            self.ran += 1
+        except Wrong as error:
+            told, self.wrong = Told(inf, None), str(error)
         self._mark()
         return told
 
@@ -134,6 +137,7 @@ class Task:
             if self.left <= 0:
                 raise OutOfBudget
             self.left -= 1
+            self.ran += 1
             if cost < self._best[0]:
                 self._best = (cost, np.array(mapping, np.int16))
             self._mark()

@@ -161,12 +161,17 @@ def test_failures_count_as_the_defaults_cost_and_a_slow_answer_as_it_is(tmp_path
             return [[0, 0] for _ in network["ops"]]
         def nothing(network, chip):
             return None
+        def shapeless(task, seed):
+            while task.left:
+                task.measure([[9, 9]])
         """,
     )
     one, at_once = library.find("pix2pix_narrow@nnpi"), tasks.TRACKS["one-shot"]
     rows = {what: run(one, at_once, 1, f"{name}:{what}", 0) for what in ("breaks", "slow", "nothing")}
     assert rows["breaks"]["failed"] == "RuntimeError: no idea"
     assert rows["nothing"]["failed"] == "no placement"
+    odd = run(one, tasks.TRACKS["measurements"], 25, f"{name}:shapeless", 0)
+    assert odd["failed"].startswith("none of its placements can run: expected numbers [")
     assert scores.judged(rows["breaks"], "1") == scores.judged(rows["nothing"], "1") == one.default_cost
     assert not rows["slow"]["failed"]
     assert scores.judged({**rows["slow"], "failed": "no idea"}, "1") == one.default_cost
@@ -215,6 +220,8 @@ def test_a_run_goes_on_and_a_table_judges_anew_and_lacks_nothing(tmp_path, capsy
     files.write(out, document)
     lacking = table.boards([out])
     assert lacking["measurements", "test", True]["random"]["25"].failed == 1
+    assert main(["table", str(out)]) == 0
+    assert "1 of 4 searches of random were not run, and count as failed" in capsys.readouterr().err
     assert main([*words, "--method", "random,default"]) == 0
     assert len(files.read(out)["rows"]) == 8
     capsys.readouterr()
