@@ -83,19 +83,22 @@ def _check_best(run: Path, where: str, summary: Mapping[str, Any]) -> None:
         raise InputError(
             f"{where}: best.speedup: expected baseline.cost / best.cost, {over:.10g}, found {best['speedup']:.10g}"
         )
-    found_then = _speedup(run / METRICS, summary["generations"])
+    found_then = _speedup(run / METRICS, summary["evaluations"])
     if not measured and math.isfinite(found_then) and not _same(found_then, best["speedup"]):
         raise InputError(
-            f"{run / METRICS}: best_speedup: expected that of {Path(where).name} in generation"
-            f" {summary['generations']}, {best['speedup']:.10g}, found {found_then:.10g}"
+            f"{run / METRICS}: best_speedup: expected that of {Path(where).name} after"
+            f" {summary['evaluations']} evaluations, {best['speedup']:.10g}, found {found_then:.10g}"
         )
 
 
-def _speedup(metrics: Path, generation: int) -> float:
-    """The best so far in the row of a generation; NaN where none can be read: who needs the file says so."""
+def _speedup(metrics: Path, evaluations: int) -> float:
+    """The best in the row after so many evaluations, which a generation that was cut off has, too.
+
+    NaN where none can be read: who needs the file says so.
+    """
     with contextlib.suppress(InputError, csv.Error, ValueError, KeyError, TypeError):
         for row in csv.DictReader(read_text(metrics, "the metrics of a run").splitlines()):
-            if int(row["generation"]) == generation:
+            if int(row["evaluations"]) == evaluations:
                 return float(row["best_speedup"])
     return math.nan
 

@@ -252,3 +252,22 @@ def test_without_checkpoints_a_row_is_held_to_the_summary(whole, tmp_path, capsy
     rows[-1][names.index("best_speedup")] = "1.5"
     (run / "metrics.csv").write_text("\n".join(map(",".join, [names, *rows])))
     refuse(capsys, ["plot", "curves", str(run)], "best_speedup: expected that of summary.json")
+
+
+def test_a_best_of_a_generation_that_was_cut_off_stands_in_the_row_of_that(tmp_path):
+    run = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "random",
+        "--start",
+        "cold",
+        "--evals",
+        "30",
+        "--seed",
+        "3",
+    ]
+    assert main([*run, "--quiet", "--bound-seconds", "0", "--out", str(tmp_path / "run")]) == 0
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["best"]["evaluation"] > 21
+    assert main(["report", str(tmp_path / "run")]) == 0
