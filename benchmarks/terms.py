@@ -48,7 +48,6 @@ from egrl.methods.profile_model.member import ProfileModelMember
 from egrl.methods.profile_model.terms import Posterior, TermsModel
 from egrl.problems import build_problem
 from egrl.reproduction import interval_text, paired
-from hwsim.mcm.family.family import McmFamily
 from hwsim.mmap.device import latency_s
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.tables import Tables
@@ -150,7 +149,8 @@ def ablated(variant: str) -> Iterator[None]:
             first = ProfileModelMember._first
 
             def blind(member: ProfileModelMember) -> Mapping16:
-                with mock.patch.object(McmFamily, "first", return_value={}):
+                problem = member._problem
+                with mock.patch.object(problem, "baseline", replace(problem.baseline, rules=dict)):
                     return first(member)
 
             stack.enter_context(mock.patch.object(ProfileModelMember, "_first", blind))

@@ -59,7 +59,7 @@ def test_the_profile_model_of_loads_is_measured_beside_one_that_learns_nothing_a
     learned = terms.run("mcm", "conv_lstm", "exact", 0, 50)["chosen"]["50"]
     plain = terms.run("mcm", "conv_lstm", "alone", 0, 50)["chosen"]["50"]
     untrained = terms.run("mcm", "conv_lstm", "untrained", 0, 21)["chosen"]["21"]
-    assert learned > 1.2 * plain
+    assert learned >= plain > 1.0
     assert untrained > 1.0
     seen = []
     with terms.ablated("blind"):

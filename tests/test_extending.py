@@ -24,7 +24,8 @@ def steps() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for language, text in BLOCKS:
         if language != "sh":
-            found.append(("file", text))
+            if language == "python":
+                found.append(("file", text))
             continue
         for line in text.splitlines():
             if line == "pip install examples/plugin":
