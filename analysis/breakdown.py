@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from analysis.memories import memory_colours
 from analysis.style import COLOURS, beside, lay_out, legend_above, new_figure
-from hwsim.explanation import CAUSES
+from hwsim.explanation import CAUSES, cause_text
 
 MOST = 8
 """Ops that are named for having become faster, and as many for slower."""
@@ -70,7 +70,7 @@ def changes_panel(axes: Axes, before: Inference, after: Inference, ops: Sequence
         for time, face in ((was, "white"), (now, colour)):
             marker = axes.plot(time, place, "o", color=colour, markersize=5, zorder=3, clip_on=False)[0]
             marker.set_markerfacecolor(face)
-        left, right = (CAUSES.get(run.bound_by[op], run.bound_by[op]) for run in (before, after))
+        left, right = (cause_text(run.bound_by[op]) for run in (before, after))
         cause = left if left == right else f"{left} → {right}"
         change = f"{_signed((now - was) / 1e6)} µs  {cause}"
         beside(axes, place, change, room_pt=6, fontsize=7, parse_math=False)
@@ -200,10 +200,10 @@ def _by_cause(run: Inference, causes: Sequence[str]) -> NDArray[np.float64]:
 def cause_fills(causes: Sequence[str], memories: Sequence[str]) -> list[Fill]:
     """Colour and hatch of each cause, by its name or in words; all have those that they have in other figures."""
     plain = dict(zip(memories, memory_colours(len(memories)), strict=True))
-    words = [CAUSES.get(name, name) for name in causes if name not in plain]
+    words = [cause_text(name) for name in causes if name not in plain]
     order = list(dict.fromkeys((*CAUSES.values(), *words)))
     return [
-        (plain[name], None) if name in plain else ENGINES[order.index(CAUSES.get(name, name)) % len(ENGINES)]
+        (plain[name], None) if name in plain else ENGINES[order.index(cause_text(name)) % len(ENGINES)]
         for name in causes
     ]
 
@@ -224,7 +224,7 @@ def _bar(
         words = axes.text(
             left + width / 2,
             place,
-            f"{CAUSES.get(cause, cause)} {part / total:.0%}",
+            f"{cause_text(cause)} {part / total:.0%}",
             ha="center",
             va="center",
             fontsize=7,
@@ -252,7 +252,7 @@ def _legend(axes: Axes, found: Breakdown, fills: Sequence[Fill]) -> None:
             hatch=hatch,
             edgecolor="0.25",
             linewidth=0.6,
-            label=f"{CAUSES.get(cause, cause)}: {micro(was)} → {micro(now)} µs",
+            label=f"{cause_text(cause)}: {micro(was)} → {micro(now)} µs",
         )
         for cause, was, now, (colour, hatch) in zip(
             found.causes, found.before_s, found.after_s, fills, strict=True

@@ -151,10 +151,9 @@ def learning_curves(
     axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
     axes.set_title(title, parse_math=False)
     axes.margins(x=0.01)
-    if (
-        len({x for band in found for x in band.evaluations}) == 1
-    ):  # one point: an axis around it would say nothing
-        axes.set_xlim(0, 2 * float(found[0].evaluations[0]))
+    points = {float(x) for band in found for x in band.evaluations}
+    if len(points) == 1:  # an axis around one point would say nothing
+        axes.set_xlim(0, 2 * points.pop())
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(color="0.9")
     legend_below(figure, handles, handlelength=4.0)

@@ -42,6 +42,11 @@ CAUSES = {
 """Names of the limits of ops (`OpTime.bound_by`); memories have their own names."""
 
 
+def cause_text(name: str) -> str:
+    """What texts and figures call the limit of an op."""
+    return CAUSES.get(name, name)
+
+
 @dataclass(frozen=True)
 class OpTimes:
     """One inference.

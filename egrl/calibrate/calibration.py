@@ -367,7 +367,7 @@ def greedy(covariance: Floats, noise: float, count: int) -> np.ndarray[tuple[int
 def candidates(network: Network, count: int, rng: np.random.Generator) -> Mapping16:
     """Different mappings int16 [K, N, H] that were not measured: the rules, and changes of them and of the best."""
     problem, space = network.problem, network.problem.space
-    rules = list(problem.baseline.rules().values())
+    rules = list(problem.baseline.rules().values()) or [problem.baseline.mapping]
     best = network.mapping[np.argsort(network.cost, kind="stable")[:BEST_MAPPINGS]]
     bases = np.concatenate([np.stack(rules), best])
     changed = []

@@ -41,7 +41,7 @@ from egrl.runs.past_run import Evaluations, PastRun
 from egrl.runs.peak import USES, peaks
 from egrl.runs.text import drawn_baseline_text
 from hwsim.capabilities import HasLifetimes, HasOccupancy, HasPlacement, Occupancy, explainer
-from hwsim.explanation import CAUSES, OpTime, OpTimes, Partition
+from hwsim.explanation import OpTime, OpTimes, Partition, cause_text
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.text import size_text
@@ -354,7 +354,7 @@ def _schedule(problem: Problem, mapping: Mapping16, held: Occupancy, name: str) 
     if ops is None:
         return Schedule(name, np.arange(len(held.by_head) + 1, dtype=np.float64), held.by_head)
     edges_us = np.cumsum([0.0, *(op.duration_s for op in ops)]) * 1e6
-    limits = tuple(CAUSES.get(op.bound_by, op.bound_by) for op in ops)
+    limits = tuple(cause_text(op.bound_by) for op in ops)
     return Schedule(f"{name}, {micro(float(edges_us[-1] / 1e6))} µs", edges_us, held.by_head, limits)
 
 

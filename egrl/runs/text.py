@@ -12,7 +12,7 @@ from typing import Any
 
 from egrl.core.method import Composition
 from hwsim.capabilities import HasModel, explainer
-from hwsim.explanation import CAUSES, OpTimes
+from hwsim.explanation import OpTimes, cause_text
 from hwsim.problem import About, Mapping16, Problem
 
 SECONDS = "s"
@@ -345,7 +345,7 @@ def doubt(error: float, found: float, most: float | None = None) -> str:
 def time_text(best: Mapping[str, Any]) -> str:
     """What takes the time of the best mapping; "" if that is not known."""
     shares = best.get("bound_by") or {}
-    named = [(CAUSES.get(name, name), share) for name, share in shares.items() if share >= LEAST_NAMED]
+    named = [(cause_text(name), share) for name, share in shares.items() if share >= LEAST_NAMED]
     if not named:
         return ""
     return f"where the time goes: {', '.join(f'{share:.0%} {name}' for name, share in named[:MOST_NAMED])}"

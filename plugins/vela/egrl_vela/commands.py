@@ -128,9 +128,8 @@ def _searched(runner: Runner, compiles: int, quiet: bool) -> tuple[Found, Settin
             f"{model}: none of {len(found.outcomes)} programs fits; the default uses {uses} of SRAM"
         )
     program = b""
-    for setting in dict.fromkeys(
-        (*runner.read & {DEFAULT}, ranked[0])
-    ):  # of a default on disk, whether it is Vela's
+    # A default that was read from the disk may not be Vela's. The best comes last: its program is what is written.
+    for setting in dict.fromkeys((*runner.read & {DEFAULT}, ranked[0])):
         outcome, program = runner.again(setting)
         if outcome.written != found.outcomes[setting].written:
             why = outcome.error or "another program for the same options"

@@ -18,7 +18,7 @@ from egrl_training.simulator.search import annealed
 from egrl_training.simulator.simulate import canonical, simulate, trace
 from egrl_training.simulator.tables import Tables
 from egrl_training.steps.step import TrainingStep
-from hwsim.problem import Mapping16
+from hwsim.problem import Floats, Mapping16
 from workloads.errors import InputError
 from workloads.text import exact_size, size_text
 
@@ -57,11 +57,16 @@ MOST_RULES = 8
 
 def plans_of_rules(step: TrainingStep, t: Tables, limit_bytes: int) -> dict[str, Mapping16]:
     """The quickest of the rules' plans that fit, int16 [N, 1] each, by name."""
-    rules = plans_by_rule(step, t)
-    names, plans = list(rules), canonical(t, np.stack(list(rules.values())))
-    seconds, peak = simulate(t, plans)
+    names, plans, seconds, peak = _simulated_rules(step, t)
     fits = [row for row in np.argsort(seconds, kind="stable") if peak[row] <= limit_bytes]
     return {names[row]: plans[row][:, None] for row in fits[:MOST_RULES]}
+
+
+def _simulated_rules(step: TrainingStep, t: Tables) -> tuple[list[str], Mapping16, Floats, NDArray[np.int64]]:
+    """Names, plans int16 [B, N], seconds [B] and peaks int64 [B] of all rules."""
+    rules = plans_by_rule(step, t)
+    plans = canonical(t, np.stack(list(rules.values())))
+    return list(rules), plans, *simulate(t, plans)
 
 
 def choose(step: TrainingStep, t: Tables, limit_bytes: int) -> Chosen:
@@ -70,9 +75,7 @@ def choose(step: TrainingStep, t: Tables, limit_bytes: int) -> Chosen:
     Raises:
         ShortageError: none of them fits; it names the least peak, where that is and the largest tensors there.
     """
-    rules = plans_by_rule(step, t)
-    names, plans = list(rules), canonical(t, np.stack(list(rules.values())))
-    seconds, peak = simulate(t, plans)
+    names, plans, seconds, peak = _simulated_rules(step, t)
     fits = peak <= limit_bytes
     if fits.any():
         best = int(np.where(fits, seconds, np.inf).argmin())
